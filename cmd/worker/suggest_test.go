@@ -760,3 +760,41 @@ func csvRows(t *testing.T, path string) [][]string {
 	must(t, err)
 	return rows[1:]
 }
+
+// TestSuggestSteps: a counter whose increases differ is a value by its rate, and numbers that stand for no reading are missing. A
+// number of records, a clock and an id are no values, and a number that is no placeholder is kept.
+func TestSuggestSteps(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
+	rng := seedtest.New(t)
+	topic := c.Topic(t, "counters", 1)
+	bytes, energy := map[int]int{}, 0.0
+	_, err := c.ProduceAcked(t.Context(), lines(topic, 3000, func(i int) (string, string) {
+		host := i % 3
+		if bytes[host] += 1000 + rng.IntN(400); i == 1500 {
+			bytes[host] = 7 // it began again
+		}
+		energy += 1 + 0.3*math.Sin(float64(i)/60) + 0.01*rng.Float64()
+		temperature, level := 20+3*math.Sin(float64(i)/90)+0.2*rng.NormFloat64(), 50+10*math.Sin(float64(i)/30)+rng.Float64()
+		if rng.IntN(100) == 0 {
+			temperature = -9999
+		}
+		if rng.IntN(100) == 0 {
+			level = 0 // a reading
+		}
+		return fmt.Sprint("web-", host), fmt.Sprintf(`{"host":"web-%d","n":%d,"uptime":%d,"bytes_total":%d,"energy":%f,"temperature":%.3f,"level":%.3f}`,
+			host, i, 100+i, bytes[host], energy, temperature, level)
+	}))
+	must(t, err)
+	_, text, cfg := suggested(t, c, topic)
+	if transform := strings.Join(cfg.Mapping.Transform, ","); transform != "bytes_total=rate" && transform != "bytes_total=rate,energy=rate" {
+		t.Errorf("transform %q in\n%s", transform, text)
+	}
+	if missing := strings.Join(cfg.Mapping.MissingIf, ","); missing != "temperature=-9999" {
+		t.Errorf("missing_if %q in\n%s", missing, text)
+	}
+	for field, want := range map[string]bool{"bytes_total": true, "temperature": true, "level": true, "n": false, "uptime": false} {
+		if slices.Contains(cfg.Mapping.SeriesFields, field) != want {
+			t.Errorf("%s is one of the series %q: %v, want %v\n%s", field, cfg.Mapping.SeriesFields, !want, want, text)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"odradek/cmd/internal/config"
@@ -18,6 +19,7 @@ const (
 	moves       role = iota // a value
 	constantIn              // the same all the time, or in each series
 	counter                 // only grows
+	rate                    // only grows, at rates that differ: its increase is a value
 	identifier              // another in nearly each record
 	enumeration             // few whole numbers, or true and false
 	otherTime               // a time
@@ -33,7 +35,8 @@ type numeric struct {
 	role     role
 	n        int // points that have it
 	distinct int
-	scale    float64 // the middle half of its values, in width
+	scale    float64   // the middle half of its values, in width; of a rate, of its increases per second
+	absent   []float64 // numbers that stand for no reading
 	text     string
 }
 
@@ -42,6 +45,9 @@ const (
 	manySeries = 64 // series that a field is judged by
 	wideFrom   = 4  // values of a record from which each is a series of its own
 )
+
+// moves reports whether the field is a value, or its increase is.
+func (c *numeric) moves() bool { return c.role == moves || c.role == rate }
 
 // numerics says what each field of numbers is.
 func (m *mapping) numerics() (list []*numeric) {
@@ -102,25 +108,36 @@ func (m *mapping) seldomTime(f *field) bool {
 func (m *mapping) judge(c *numeric, boolean bool) {
 	type place struct {
 		last    float64
+		at      int64
 		n       int
 		changed int
 	}
 	bySeries := map[int32]*place{}
 	values := map[float64]int{}
+	for _, i := range m.order {
+		if cell := c.at(i); cell.number() || cell.kind == schemas.LeafBool {
+			values[cell.float]++
+		}
+	}
+	c.absent = placeholders(values)
+	for _, v := range c.absent {
+		delete(values, v)
+	}
 	whole, up, down, pairs := true, 0, 0, 0
+	var rates []float64
 	for _, i := range m.order {
 		cell := c.at(i)
-		if !cell.number() && cell.kind != schemas.LeafBool {
+		v := cell.float
+		if values[v] == 0 || !cell.number() && cell.kind != schemas.LeafBool {
 			continue
 		}
-		v := cell.float
-		values[v]++
 		whole = whole && v == math.Trunc(v)
 		p := bySeries[m.series[i]]
 		if p == nil {
 			p = &place{last: v}
 			bySeries[m.series[i]] = p
 		}
+		at := m.timeAt(i)
 		if p.n++; p.n > 1 {
 			pairs++
 			switch {
@@ -132,8 +149,11 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 			if v != p.last {
 				p.changed++
 			}
+			if v >= p.last && at > p.at {
+				rates = append(rates, (v-p.last)/(float64(at-p.at)/1e6))
+			}
 		}
-		p.last = v
+		p.last, p.at = v, at
 	}
 	c.distinct = len(values)
 	changing := 0
@@ -152,11 +172,52 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 		c.role = enumeration
 	case pairs >= 20 && down == 0 && up > pairs/5, pairs >= 200 && down <= pairs/500 && up > pairs/5:
 		c.role = counter
+		slices.Sort(rates)
+		quarter := len(rates) / 4
+		width := rates[len(rates)-1-quarter] - rates[quarter]
+		if !idName && width > unsteady*rates[len(rates)/2] && (len(bySeries) < 2 || !rises(c.field, len(m.t.points))) {
+			c.role, c.scale = rate, width
+		}
 	case whole && c.n >= 20 && c.distinct > c.n*9/10 && (idName || c.scale > 1e6*float64(c.n)):
 		c.role = identifier
 	default:
 		c.role = moves
 	}
+}
+
+// unsteady is the least width of the middle half of a counter's increases per second, in medians: that of a clock is less.
+const unsteady = 0.05
+
+// placeholders returns the numbers that stand for no reading, of the numbers of values: of the usual ones those that are there more than
+// once, further from all other values than these are from each other.
+func placeholders(values map[float64]int) (list []float64) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for v := range values {
+		if !placeholder(v) {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	for _, v := range sortedKeys(values) {
+		if placeholder(v) && values[v] > 1 && max(low-v, v-high) > high-low && high > low {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// placeholder reports whether programs write a number for a reading that they do not have: only nines, or the largest or smallest
+// number of a register of 16 or 32 bits, also in tenths and hundredths.
+func placeholder(v float64) bool {
+	for _, unit := range []float64{1, 10, 100} {
+		switch x := math.Round(v * unit); {
+		case x/unit != v:
+		case x == math.MaxUint16, x == math.MaxInt16, x == math.MinInt16, x == math.MaxInt32, x == math.MinInt32, x == math.MaxUint32:
+			return true
+		case unit == 1 && math.Abs(x) >= 999 && strings.Trim(strconv.FormatFloat(math.Abs(x), 'f', -1, 64), "9") == "":
+			return true
+		}
+	}
+	return false
 }
 
 // chooseValues says which fields are the values.
@@ -167,12 +228,12 @@ func (m *mapping) chooseValues() error {
 	seen := map[string]bool{}
 	for _, c := range all {
 		switch {
-		case c.role == moves && m.readings != "" && !c.item:
+		case c.moves() && m.readings != "" && !c.item:
 			left = append(left, c.path+" (of the record, not of a reading)")
-		case c.role == moves && strings.Contains(c.path, "/"):
+		case c.moves() && strings.Contains(c.path, "/"):
 			slashed = append(slashed, c.path)
 			moving = append(moving, c)
-		case c.role == moves:
+		case c.moves():
 			moving = append(moving, c)
 		default:
 			left = append(left, c.path+" ("+c.text+")")
@@ -207,8 +268,7 @@ func (m *mapping) chooseValues() error {
 	}
 	comment += "."
 	if len(quoted) > 0 {
-		comment += fmt.Sprintf(" %s: numbers in quotes, which are no values until the producer writes them as numbers.",
-			strings.Join(quoted, ", "))
+		comment += fmt.Sprintf(" %s: numbers in quotes, which text_values: number reads: add them.", strings.Join(quoted, ", "))
 	}
 	wide := len(moving) >= wideFrom || len(moving) > 1 && complete < n*9/10
 	_, givenValues := m.s.given["value_fields"]
@@ -242,7 +302,42 @@ func (m *mapping) chooseValues() error {
 	if given, ok := m.s.given["value_fields"]; ok {
 		m.width = len(strings.Split(given.Value, ","))
 	}
+	m.putSteps(moving)
 	return m.putRekey()
+}
+
+// putSteps says which values are counters, and which of their numbers are no readings.
+func (m *mapping) putSteps(moving []*numeric) {
+	steps := settingsfile.Setting{Key: "transform", List: true, Comment: "These only grow: what is judged is their increase per second. " +
+		"A smaller number than before is a reset, and missing."}
+	absent := settingsfile.Setting{Key: "missing_if", List: true,
+		Comment: "These numbers are far from all others and mean that there is no reading."}
+	entry := func(set *settingsfile.Setting, field, value string) {
+		if set.Value != "" {
+			set.Value += ","
+		}
+		set.Value += field + "=" + value
+	}
+	for _, c := range moving {
+		if c.whole != c.path || strings.ContainsAny(c.path, "=,") {
+			continue // a part of an array, or no name for a list
+		}
+		if c.role == rate {
+			entry(&steps, c.whole, "rate")
+		}
+		var numbers []string
+		for _, v := range c.absent {
+			numbers = append(numbers, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		if len(numbers) > 0 {
+			entry(&absent, c.whole, strings.Join(numbers, "|"))
+		}
+	}
+	for _, set := range []settingsfile.Setting{absent, steps} {
+		if set.Value != "" {
+			m.settings = append(m.settings, set)
+		}
+	}
 }
 
 // givenValues takes the values that are given where no number moves. Without any it returns what is wrong.
@@ -307,7 +402,7 @@ func (m *mapping) noValues(left, quoted []string) error {
 		what = "of their numbers " + strings.Join(left[:min(8, len(left))], ", ")
 	}
 	if len(quoted) > 0 {
-		what += "; " + strings.Join(quoted, ", ") + " are numbers in quotes, which a producer or a transformation has to write as numbers"
+		what += "; " + strings.Join(quoted, ", ") + " are numbers in quotes, which " + config.Prefix + "TEXT_VALUES=number reads"
 	}
 	return fmt.Errorf("suggest: topic %q: no number that moves in %s: %s. Name the values yourself with %sVALUE_FIELDS", m.c.Topic,
 		count(len(m.t.points), m.noun()), what, config.Prefix)
