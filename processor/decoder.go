@@ -23,7 +23,7 @@ func Options(r *rules.Reading, subjects func() []string) formats.Options {
 func ReadingPaths(r *rules.Reading) schemas.Mapping {
 	return schemas.Mapping{Key: r.Key, Time: r.Time, Fields: r.Fields, TimeUnit: r.TimeUnit, Readings: r.Readings,
 		TimeZone: r.TimeZone, TimeLayout: r.TimeLayout, SkipTombstones: r.SkipTombstones, TextNumbers: r.TextNumbers,
-		Decimals: r.Decimals, Valid: r.Valid, MissingIf: r.MissingIf}
+		Decimals: r.Decimals, Valid: r.Valid, MissingIf: r.MissingIf, OnlyIf: r.OnlyIf, Computed: r.Computed}
 }
 
 // NewSplitter returns the splitter of a reading's records into samples.

@@ -125,7 +125,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			}
 			continue
 		}
-		if f.state.Subjects(state.Verdict) > 0 && f.reading.Skipped == schemas.NotSkipped {
+		if f.state.Subjects(state.Verdict) > 0 && f.reading.Skipped != schemas.SkippedTombstone {
 			f.verdicts.acquit(s, rec, header, f.reading.Schema)
 		}
 		f.side.stop.Pass()

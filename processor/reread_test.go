@@ -45,6 +45,12 @@ var changes = []change{
 	{"transforms", func(r *rand.Rand, to *rules.Reading) {
 		to.Transforms = [][]string{nil, {"b=rate"}, {"b=difference"}}[r.IntN(3)] // no window has b, and no state is lost
 	}},
+	{"compute", func(r *rand.Rand, to *rules.Reading) {
+		to.Computed = [][]string{nil, {"a = 2.0 * b + 1.0"}, {"a=c == null ? b : 7.0 / (b - 2.0)"}}[r.IntN(3)]
+	}},
+	{"only_if", func(r *rand.Rand, to *rules.Reading) {
+		to.OnlyIf = []string{"", "b != 3", `id in ["s1", "s2", "s3"] && c == null`, "a >= 2"}[r.IntN(4)]
+	}},
 	{"missing_if", func(r *rand.Rand, to *rules.Reading) { to.MissingIf = [][]string{nil, {"a=0|3"}}[r.IntN(2)] }},
 }
 

@@ -34,9 +34,11 @@ func (a *acceptance) takes(v float64) bool {
 
 // screen makes each value of out missing that its field does not take, and notes the field in out.Rejected. It looks at the fields
 // of this layout: of a record with an array of readings, the record and each item have one of their own.
-func (l *Layout) screen(out *Reading) {
-	for i := range l.Sinks {
-		s := &l.Sinks[i]
+func (l *Layout) screen(out *Reading) { screen(l.Sinks, out) }
+
+func screen(sinks []Sink, out *Reading) {
+	for i := range sinks {
+		s := &sinks[i]
 		if s.accept == nil {
 			continue
 		}
@@ -59,7 +61,7 @@ func (m Mapping) Screen() func(values []float64) {
 	var row Reading
 	return func(values []float64) {
 		row.Values, row.Rejected = values, row.Rejected[:0]
-		l.screen(&row)
+		screen(l.columns, &row)
 	}
 }
 

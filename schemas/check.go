@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"odradek/schemas/expression"
 )
 
 // Problem is the reason why no record of a schema has a path.
@@ -25,17 +27,19 @@ func (f *Format) Check(m Mapping, schema *Schema) []error {
 		return []error{fmt.Errorf("schemas: not a schema of %s: %w", f.Title, err)}
 	}
 	faults := missing(fields, l, "")
-	if l.Item == nil {
-		return faults
+	types := make([]expression.Type, l.operands)
+	l.operandTypes(types, fields)
+	if l.Item != nil {
+		array := &l.Sinks[len(l.Sinks)-1]
+		if fields.Find(array) != nil {
+			return faults // its items are unknown
+		}
+		if items := fields.Items(array); items != nil {
+			faults = append(faults, missing(items, l.Item, strings.TrimPrefix(array.Text+".", "@value."))...)
+			l.Item.operandTypes(types, items)
+		}
 	}
-	array := &l.Sinks[len(l.Sinks)-1]
-	if fields.Find(array) != nil {
-		return faults // its items are unknown
-	}
-	if items := fields.Items(array); items != nil {
-		faults = append(faults, missing(items, l.Item, strings.TrimPrefix(array.Text+".", "@value."))...)
-	}
-	return faults
+	return append(faults, l.checkExpressions(types)...)
 }
 
 // missing returns the faults of a layout's paths in a schema. Users write these paths with the prefix under in front.
@@ -43,7 +47,7 @@ func missing(fields Fields, l *Layout, under string) (faults []error) {
 	for i := range l.Sinks {
 		s := &l.Sinks[i]
 		p := fields.Find(s)
-		if p == nil {
+		if p == nil || s.optional {
 			continue
 		}
 		hint, paths := "", fields.Paths(s.Role)

@@ -20,6 +20,7 @@ const (
 	ClassBadType       = "bad_type"       // a mapped field is of a type that it cannot be read from
 	ClassTooLarge      = "too_large"      // beyond a limit of the decoder
 	ClassMalformed     = "malformed"      // bytes that no writer of this schema writes
+	ClassExpression    = "expression"     // an expression over its fields cannot be evaluated
 )
 
 // DecodeError is the reason why a record cannot be read.

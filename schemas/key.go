@@ -20,6 +20,18 @@ const (
 	PartEmpty // a tag or attribute that the record does not have: nothing is written
 )
 
+// AppendUUID appends the text of a UUID of 16 bytes.
+func AppendUUID(dst, id []byte) []byte {
+	const digits = "0123456789abcdef"
+	for i, c := range id {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			dst = append(dst, '-')
+		}
+		dst = append(dst, digits[c>>4], digits[c&15])
+	}
+	return dst
+}
+
 // appendPart appends a part's text, with '/' and '\' escaped if it is one of
 // several.
 func appendPart(dst []byte, p *KeyPart, several bool) []byte {
@@ -29,14 +41,7 @@ func appendPart(dst []byte, p *KeyPart, several bool) []byte {
 	case PartNumber:
 		return strconv.AppendInt(dst, p.Num, 10)
 	case PartUUID:
-		const digits = "0123456789abcdef"
-		for i, c := range p.Text {
-			if i == 4 || i == 6 || i == 8 || i == 10 {
-				dst = append(dst, '-')
-			}
-			dst = append(dst, digits[c>>4], digits[c&15])
-		}
-		return dst
+		return AppendUUID(dst, p.Text)
 	}
 	if !several {
 		return append(dst, p.Text...)

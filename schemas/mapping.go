@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"odradek/schemas/expression"
 )
 
 // Mapping locates the parts of a reading in a user's own schema.
@@ -55,6 +57,12 @@ type Mapping struct {
 	Valid []string
 	// MissingIf are numbers that stand for no reading, as "temperature=-9999|6553.5": such a value is missing.
 	MissingIf []string
+	// OnlyIf is a condition over the record's fields, as package expression has them; a record for which it is false is left
+	// out. If it uses a field of the array of readings, it is about each reading. "": there is none.
+	OnlyIf string
+	// Computed are values that are computed from the record's fields, as "celsius=(raw - 32.0) * 5.0 / 9.0". Fields names each
+	// of them, in place of a path.
+	Computed []string
 }
 
 // Limits of a mapping.
@@ -79,9 +87,12 @@ const (
 	RoleTime
 	RoleValue
 	RoleReadings // the array of readings
+	RoleOperand  // a field that an expression uses; Slot is its operand
 )
 
-func (r Role) String() string { return [...]string{"key", "time", "field", "readings"}[r] }
+func (r Role) String() string {
+	return [...]string{"key", "time", "field", "readings", "field of an expression"}[r]
+}
 
 // Segment is one step of a path. count > 0 asks for an array of that length.
 type Segment struct {
@@ -102,8 +113,9 @@ type Sink struct {
 	// Scale is that of a decimal whose record has none; nil: it is none.
 	Scale *int
 
-	field  int         // of a value: index in Mapping.Fields
-	accept *acceptance // of a value; nil: every one is taken
+	field    int         // of a value: index in Mapping.Fields
+	accept   *acceptance // of a value; nil: every one is taken
+	optional bool        // of an operand: the expression asks whether the record has it
 }
 
 // Layout is a parsed mapping, the same for all schemas.
@@ -123,6 +135,11 @@ type Layout struct {
 	Item    *Layout
 	own     owner // of a record with an array, or of its item
 	screens bool  // some field has an acceptance
+
+	columns  []Sink                 // of all fields, in their order, also of an item's layout
+	operands int                    // of expressions
+	onlyIf   *expression.Expression // nil: there is none
+	computed []computed
 }
 
 // Width returns the number of values of a reading: one for each plain path, N for
@@ -156,9 +173,9 @@ func (m Mapping) Columns(fields []string) ([]int, error) {
 			continue
 		}
 		found := false
-		for i := range l.Sinks {
-			s := &l.Sinks[i]
-			if s.Role != RoleValue || s.Text != f && withoutCount(s.Text) != f {
+		for i := range l.columns {
+			s := &l.columns[i]
+			if s.Text != f && withoutCount(s.Text) != f {
 				continue
 			}
 			found = true
@@ -188,9 +205,9 @@ func (m Mapping) ColumnNames(columns []int) []string {
 	}
 	names := make([]string, 0, len(columns))
 	for _, c := range columns {
-		for i := range l.Sinks {
-			s := &l.Sinks[i]
-			if s.Role != RoleValue || c < s.Slot || c >= s.Slot+s.N {
+		for i := range l.columns {
+			s := &l.columns[i]
+			if c < s.Slot || c >= s.Slot+s.N {
 				continue
 			}
 			name := s.Text
@@ -219,7 +236,10 @@ func withoutCount(path string) string {
 // Layout parses the paths of a mapping. An error lists all faults.
 func (m Mapping) Layout() (*Layout, error) {
 	l, err := m.paths()
-	if m.Readings == "" {
+	if err == nil {
+		err = m.expressions(l)
+	}
+	if m.Readings == "" || err != nil && l != nil {
 		return l, err
 	}
 	return m.itemize(l, err)
@@ -229,6 +249,7 @@ func (m Mapping) Layout() (*Layout, error) {
 func (m Mapping) paths() (*Layout, error) {
 	l := &Layout{recordKey: -1, partition: -1}
 	var faults []error
+	var err error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("schemas: "+format, args...)) }
 
 	if m.Key != "" && m.Key != "@key" {
@@ -295,10 +316,15 @@ func (m Mapping) paths() (*Layout, error) {
 	accepts, rejected := m.acceptances()
 	scales, wrong := m.scales()
 	faults = append(append(faults, rejected...), wrong...)
+	values, wrong := m.computedValues()
+	faults = append(faults, wrong...)
 	seen := map[string]bool{}
 	for i, text := range m.Fields {
-		segs, err := parsePath(text)
-		if err != nil {
+		var segs []Segment
+		if c := values[text]; c != nil {
+			c.slot, c.field, c.accept = l.Width, i, accepts[i]
+			l.computed = append(l.computed, *c)
+		} else if segs, err = parsePath(text); err != nil {
 			fault("field %q: %w", text, err)
 			continue
 		}
@@ -307,8 +333,11 @@ func (m Mapping) paths() (*Layout, error) {
 		}
 		seen[text] = true
 		n := max(1, counted(segs))
-		l.Sinks = append(l.Sinks, Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n, FromText: m.TextNumbers,
-			Scale: scales[i], field: i, accept: accepts[i]})
+		sink := Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n, FromText: m.TextNumbers, Scale: scales[i],
+			field: i, accept: accepts[i]}
+		if l.columns = append(l.columns, sink); values[text] == nil {
+			l.Sinks = append(l.Sinks, sink)
+		}
 		l.Width += n
 		l.screens = l.screens || accepts[i] != nil
 	}

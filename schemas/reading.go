@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"odradek/schemas/expression"
 )
 
 // Reading is the content of a record: one reading of a series, or, where a record has an array of readings, several (Len, At).
@@ -38,9 +40,10 @@ const (
 	NotSkipped Skip = iota
 	SkippedTombstone
 	SkippedUnmapped // its lines or data points have none of the mapped values
+	SkippedFiltered // Mapping.OnlyIf is false
 )
 
-func (s Skip) String() string { return [...]string{"", ClassTombstone, "unmapped"}[s] }
+func (s Skip) String() string { return [...]string{"", ClassTombstone, "unmapped", "filtered"}[s] }
 
 // Skip makes out the reading of a record that is left out.
 func (r *Reading) Skip(why Skip) {
@@ -55,6 +58,7 @@ type Work struct {
 	Parts     [maxKeyParts]KeyPart // of the key
 	Saved     [MaxSaves]int        // positions in the record that are read twice
 	Counts    []int                // counters of the program
+	Operands  expression.Operands  // of expressions
 	scratch   []byte
 	fault     Fault
 	faultSink int32
@@ -82,6 +86,9 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 	for i := range l.Parts {
 		out.Parts[i].Kind = PartNone
 	}
+	if l.operands > 0 {
+		out.Operands.Reset(l.operands)
+	}
 	if out.record != nil {
 		out.layout, out.lacks = l, false
 		out.inherit(l)
@@ -103,10 +110,20 @@ func (r *Reading) SetKafkaKey(of *Reading) {
 
 // Finish completes a reading whose record has been read: it joins the key's parts and
 // reports the record's first fault, if any, as a *DecodeError. key is the Kafka
-// key, timestampMs the Kafka timestamp.
+// key, timestampMs the Kafka timestamp. A record for which OnlyIf is false is skipped, whatever else is wrong with its fields.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
+	if l.onlyIf != nil {
+		if holds, err := l.holds(out); !holds {
+			return err
+		}
+	}
 	if uint(len(out.Key)-1) >= MaxKeyBytes || out.Time == NoTime || out.fault != FaultNone {
 		if err := l.finish(key, timestampMs, out); err != nil {
+			return err
+		}
+	}
+	if l.computed != nil {
+		if err := l.compute(out); err != nil {
 			return err
 		}
 	}
@@ -322,7 +339,12 @@ func (m Mapping) itemize(l *Layout, err error) (*Layout, error) {
 	}
 	record, item := *l, *l
 	record.Sinks, item.Sinks = nil, nil
-	record.Item, record.own = &item, owner{record: true, key: true, time: true}
+	record.Item, record.own, record.computed = &item, owner{record: true, key: true, time: true}, nil
+	if l.onlyIf != nil && uses(l.onlyIf, array) { // it is about each reading
+		record.onlyIf = nil
+	} else {
+		item.onlyIf = nil
+	}
 	var faults []error
 	values := 0
 	for _, s := range l.Sinks {
@@ -346,7 +368,7 @@ func (m Mapping) itemize(l *Layout, err error) (*Layout, error) {
 			record.own.key = false
 		case RoleTime:
 			record.own.time = false
-		case RoleValue:
+		case RoleValue, RoleOperand:
 			values++
 		}
 		item.Sinks = append(item.Sinks, s)
@@ -465,6 +487,7 @@ func (r *Reading) At(i int) (key []byte, time int64, values []float64) {
 func (r *Reading) inherit(l *Layout) {
 	r.Key, r.Time, r.Partition = r.record.Key, r.record.Time, r.record.Partition
 	copy(r.Parts[:l.Parts], r.record.Parts[:l.Parts])
+	copy(r.Operands.List[:l.operands], r.record.Operands.List)
 }
 
 // batch is the Program of records with an array of readings.
@@ -484,7 +507,7 @@ func NewBatch(l *Layout, schemaID int32, record, item Program) Program {
 // Decode implements Program. Key is the first reading's key, Time the latest time, and Values are the record's.
 func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error {
 	s := out.begin()
-	if err := p.record.Decode(key, body, timestampMs, out); err != nil {
+	if err := p.record.Decode(key, body, timestampMs, out); err != nil || out.Skipped != NotSkipped {
 		return err
 	}
 	if n, most := len(s.bytes)+s.over, min(MaxReadings, maxValues/p.layout.Width); n > most {
@@ -495,6 +518,9 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 	for i, b := range s.bytes {
 		if err := p.item.Decode(key, b, timestampMs, &s.item); err != nil {
 			return p.locate(err, i)
+		}
+		if s.item.Skipped != NotSkipped {
+			continue
 		}
 		for j := range p.layout.Sinks {
 			if c := &p.layout.Sinks[j]; c.Role == RoleValue { // of the record
@@ -515,6 +541,9 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 			return p.locate(p.lacking(), 0)
 		}
 		out.Key, _, _ = out.At(0)
+	} else if len(s.bytes) > 0 {
+		out.filter()
+		return nil
 	}
 	out.Time = latest
 	return nil
@@ -557,6 +586,7 @@ func (l *Layout) AddReading(out *Reading) error {
 func (l *Layout) EndReadings(out *Reading) {
 	s := out.items
 	if len(s.times) == 0 {
+		out.filter()
 		return
 	}
 	out.Key, _, _ = out.At(0)

@@ -55,7 +55,8 @@ var layers = []struct{ dir, imports string }{
 	{"cuda/...", "cuda/... detectors/..."},
 	{"schemas/formats", "schemas/..."},
 	{"schemas/output", "schemas schemas/avro"},
-	{"schemas/...", "schemas"},
+	{"schemas/expression", ""},
+	{"schemas/...", "schemas schemas/expression"},
 }
 
 // homes says which folders alone may import a package; with tests set, tests of any folder may.
@@ -69,6 +70,7 @@ var homes = []struct {
 	{"github.com/linkedin/goavro/...", "schemas/avro schemas/schematest cmd/bench/ops cmd/bench/worker", true},
 	{"github.com/bufbuild/protocompile/...", "schemas/protobuf", true},
 	{"google.golang.org/protobuf/...", "schemas/protobuf", true},
+	{"cel.dev/cel-go/...", "schemas/expression", false},
 	{"github.com/parquet-go/parquet-go/...", "cmd/internal/backtest cmd/bench/fleet", true},
 	{"github.com/caarlos0/env/...", "cmd/internal/config", false},
 	{"github.com/prometheus/...", "processor processor/metrics cmd/internal/page cmd/worker", true},

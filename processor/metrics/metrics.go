@@ -176,7 +176,7 @@ func New(outputs ...string) *Metrics {
 	m.suspectsLost = counter("suspects_lost_total",
 		"Suspects that retention deleted before the next owner of the partition could read them again.", "topic", "partition")
 
-	m.skipped = counter("records_skipped_total", "Records that are left out, by reason: tombstone, unmapped.", "topic", "reason")
+	m.skipped = counter("records_skipped_total", "Records that are left out, by reason: tombstone, filtered, unmapped.", "topic", "reason")
 	m.rejected = counter("values_rejected_total",
 		"Values that are missing because of valid or missing_if, or because they are no numbers in an array of readings.", "topic", "field")
 	m.decodeErrors = counter("decode_errors_total",

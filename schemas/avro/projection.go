@@ -89,7 +89,8 @@ const (
 	opUnion
 	opMap
 	opRows
-	opItems  // the array of readings
+	opItems // the array of readings
+	opOperand
 	opForget // key or time that a map may not have
 	opFail   // n is the fault
 	opSave
@@ -136,7 +137,7 @@ func compileNode(l *schemas.Layout, schemaID int32, root *node) *projection {
 	p := &projection{layout: l, schemaID: schemaID}
 	for i := range l.Sinks {
 		s := &l.Sinks[i]
-		if bad := root.Find(s); bad != nil {
+		if bad := root.Find(s); bad != nil && s.Role != schemas.RoleOperand { // an expression may do without
 			p.refuse(bad.Class, s.Text, fmt.Errorf("%s %s", s.Role, bad.Text))
 			return p
 		}
@@ -362,7 +363,7 @@ func (c *compiler) entries(n *node, wants []want, path string, depth int) error 
 		switch s := &c.layout.Sinks[w.sink]; s.Role {
 		case schemas.RoleValue:
 			c.missing(w)
-		case schemas.RoleReadings: // without its entry there are none
+		case schemas.RoleReadings, schemas.RoleOperand: // without its entry there are none
 		default:
 			c.emit(inst{op: opForget, sink: w.sink})
 		}
@@ -404,13 +405,15 @@ func (c *compiler) absent(w want, path string) {
 		c.emit(inst{op: opFail, n: int32(schemas.FaultKeyNull), sink: w.sink, name: c.name(path)})
 	case schemas.RoleTime:
 		c.emit(inst{op: opFail, n: int32(schemas.FaultTimeNull), sink: w.sink, name: c.name(path)})
+	case schemas.RoleOperand:
+		c.emit(inst{op: opOperand, slot: int32(s.Slot), ref: c.node(&node{kind: kindNull})})
 	}
 }
 
 // typeFault returns the fault of a value whose type does not suit its role.
 var typeFault = [...]schemas.Fault{
 	schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType,
-	schemas.RoleReadings: schemas.FaultReadings,
+	schemas.RoleReadings: schemas.FaultReadings, schemas.RoleOperand: schemas.FaultNone,
 }
 
 func (c *compiler) wrongType(w want, path string) {
@@ -420,7 +423,10 @@ func (c *compiler) wrongType(w want, path string) {
 // fault emits the code for a fault that the types of a branch make. A value is missing, too: in an item of an array of readings
 // that may be all (Reading.Fail).
 func (c *compiler) fault(w want, f schemas.Fault, path string) {
-	if c.layout.Sinks[w.sink].Role == schemas.RoleValue {
+	switch c.layout.Sinks[w.sink].Role {
+	case schemas.RoleOperand: // it stays missing
+		return
+	case schemas.RoleValue:
 		c.missing(w)
 	}
 	c.emit(inst{op: opFail, n: int32(f), sink: w.sink, name: c.name(path)})
@@ -445,6 +451,8 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 				c.clocks = append(c.clocks, k)
 			}
 		}
+	case schemas.RoleOperand:
+		in.op = opOperand
 	case schemas.RoleReadings:
 		in.op = opItems
 		if a := n.array(); a != nil {
@@ -481,7 +489,7 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 		}
 	}
 	switch in.op {
-	case opNumber, opNumbers, opKeyPart, opTime, opItems:
+	case opNumber, opNumbers, opKeyPart, opTime, opItems, opOperand:
 		in.ref = c.node(n)
 	}
 	c.emit(in)

@@ -92,6 +92,8 @@ func suitable(s *schemas.Sink, n *node) *schemas.Problem {
 	switch {
 	case n.suits(s.Role), s.FromText && n.kind == kindString:
 		return nil
+	case s.Role == schemas.RoleOperand:
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a text, number, Boolean or time", n.title())}
 	case s.Role == schemas.RoleReadings:
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not an array", n.title())}
 	case s.Role == schemas.RoleValue && n.kind == kindArray:
@@ -113,6 +115,9 @@ func suitable(s *schemas.Sink, n *node) *schemas.Problem {
 func (n *node) suits(r schemas.Role) bool {
 	if r == schemas.RoleReadings && n.kind != kindUnion {
 		return n.kind == kindArray
+	}
+	if r == schemas.RoleOperand && n.kind != kindUnion {
+		return n.kind != kindRecord && n.kind != kindArray && n.kind != kindMap && n.logical != logicalDuration
 	}
 	switch n.kind {
 	case kindUnion:

@@ -25,11 +25,11 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 	}
 	switch {
 	case first == pathMeasurement && len(s.Segs) == 1, first == pathTags && named:
-		if s.Role == schemas.RoleKey {
+		if s.Role == schemas.RoleKey || s.Role == schemas.RoleOperand {
 			return nil
 		}
 	case first == pathFields && named:
-		if s.Role == schemas.RoleValue {
+		if s.Role == schemas.RoleValue || s.Role == schemas.RoleOperand {
 			return nil
 		}
 	case first == pathTimestamp && len(s.Segs) == 1:
@@ -42,6 +42,7 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 		schemas.RoleTime:     "is not timestamp",
 		schemas.RoleValue:    `is not fields.NAME (a dot in the name as \.)`,
 		schemas.RoleReadings: "is not @value, the lines of a record",
+		schemas.RoleOperand:  `is neither name, tags["NAME"] nor fields["NAME"]`,
 	}[s.Role]}
 }
 

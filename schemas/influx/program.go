@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // Format is the row of the line protocol in the table of formats.
@@ -39,6 +40,7 @@ type program struct {
 	measurement  []int32 // paths
 	time         int32   // path; -1: the times are Kafka's
 	tags, fields names
+	operands     []int32              // paths that expressions use
 	err          *schemas.DecodeError // set: no record can be read
 }
 
@@ -101,8 +103,14 @@ func newProgram(l *schemas.Layout, id int32) *program {
 	for i := range p.line.Sinks {
 		s := &p.line.Sinks[i]
 		if bad := (fields{}).Find(s); bad != nil {
+			if s.Role == schemas.RoleOperand {
+				continue
+			}
 			p.err = &schemas.DecodeError{Class: bad.Class, Field: s.Text, SchemaID: id, Err: errors.New(s.Role.String() + " " + bad.Text)}
 			return p
+		}
+		if s.Role == schemas.RoleOperand {
+			p.operands = append(p.operands, int32(i))
 		}
 		switch sink := int32(i); s.Segs[0].Name {
 		case pathMeasurement:
@@ -143,7 +151,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		if s.err != nil {
 			return &schemas.DecodeError{Class: schemas.ClassMalformed, SchemaID: p.id, Err: s.err}
 		}
-		if !line.FillAbsent() {
+		if !line.FillAbsent() && !p.line.Computable(line) {
 			continue
 		}
 		if err = p.line.Finish(key, timestampMs, line); err == nil && several && line.Skipped == schemas.NotSkipped {
@@ -177,7 +185,7 @@ func located(err error, line int) error {
 func (p *program) read(s *scan, timestampMs int64, out *schemas.Reading) {
 	name := s.measurement()
 	for _, i := range p.measurement {
-		out.Parts[p.line.Sinks[i].Slot] = schemas.KeyPart{Kind: schemas.PartText, Text: name.text(nameEscapes)}
+		p.text(s, i, name.text(nameEscapes), out)
 	}
 	for {
 		name, value, ok := s.tag()
@@ -185,17 +193,13 @@ func (p *program) read(s *scan, timestampMs int64, out *schemas.Reading) {
 			break
 		}
 		for _, i := range p.tags.find(&name) {
-			part := &out.Parts[p.line.Sinks[i].Slot]
-			if part.Kind != schemas.PartNone {
-				s.fail("a mapped tag comes twice")
-			}
-			*part = schemas.KeyPart{Kind: schemas.PartText, Text: value.text(tagEscapes)}
+			p.text(s, i, value.text(tagEscapes), out)
 		}
 	}
 	for more := true; more && s.err == nil; {
 		var name token
 		var value []byte
-		if name, value, more = s.field(); s.err != nil || value[0] == '"' {
+		if name, value, more = s.field(); s.err != nil || value[0] == '"' && len(p.operands) == 0 {
 			continue
 		}
 		for _, i := range p.fields.find(&name) {
@@ -205,16 +209,67 @@ func (p *program) read(s *scan, timestampMs int64, out *schemas.Reading) {
 	p.moment(s, s.timestamp(), timestampMs, out)
 	for _, sinks := range p.tags.sinks {
 		for _, i := range sinks {
-			if part := &out.Parts[p.line.Sinks[i].Slot]; part.Kind == schemas.PartNone {
-				part.Kind = schemas.PartEmpty
+			if s := &p.line.Sinks[i]; s.Role == schemas.RoleKey && out.Parts[s.Slot].Kind == schemas.PartNone {
+				out.Parts[s.Slot].Kind = schemas.PartEmpty
 			}
 		}
+	}
+}
+
+// text sets a part of a key, or what an expression uses, to a measurement or the value of a tag.
+func (p *program) text(s *scan, sink int32, text []byte, out *schemas.Reading) {
+	slot := p.line.Sinks[sink].Slot
+	if p.line.Sinks[sink].Role == schemas.RoleOperand {
+		o := out.Operand(slot)
+		if o.Kind != expression.Unknown {
+			s.fail("a mapped tag comes twice")
+		}
+		o.Set(expression.Operand{Kind: expression.Text, Text: text})
+		return
+	}
+	part := &out.Parts[slot]
+	if part.Kind != schemas.PartNone {
+		s.fail("a mapped tag comes twice")
+	}
+	*part = schemas.KeyPart{Kind: schemas.PartText, Text: text}
+}
+
+// unquote takes the escapes out of the text of a field.
+var unquote = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
+
+// operand sets what an expression uses to the value of a field.
+func (p *program) operand(s *scan, text []byte, o *expression.Operand) {
+	if o.Kind != expression.Unknown {
+		s.fail("a mapped field comes twice")
+		return
+	}
+	v, ok := number(text)
+	last := len(text) - 1
+	switch c := text[0] | 0x20; {
+	case text[0] == '"':
+		o.Set(expression.Operand{Kind: expression.Text, Text: []byte(unquote.Replace(string(text[1:last])))})
+	case !ok:
+		s.fail("the value before is no number and no Boolean")
+	case c == 't' || c == 'f':
+		o.Set(expression.Operand{Kind: expression.Bool, Num: int64(v)})
+	case text[last] == 'i':
+		n, _ := strconv.ParseInt(string(text[:last]), 10, 64)
+		o.Set(expression.Operand{Kind: expression.Int, Num: n})
+	default:
+		o.Set(expression.Operand{Kind: expression.Double, Float: v})
 	}
 }
 
 // value reads a number or a Boolean.
 func (p *program) value(s *scan, text []byte, sink int32, out *schemas.Reading) {
 	slot := p.line.Sinks[sink].Slot
+	switch {
+	case p.line.Sinks[sink].Role == schemas.RoleOperand:
+		p.operand(s, text, out.Operand(slot))
+		return
+	case text[0] == '"':
+		return
+	}
 	if out.Met(slot) {
 		s.fail("a mapped field comes twice")
 		return

@@ -162,7 +162,7 @@ func (s *scan) tag() (name, value token, ok bool) {
 	return name, value, true
 }
 
-// field reads the next field; more is false after the last one. The value is as it is written, of a text only the quote in front.
+// field reads the next field; more is false after the last one. The value is as it is written.
 func (s *scan) field() (name token, value []byte, more bool) {
 	if s.err != nil {
 		return name, nil, false
@@ -175,7 +175,7 @@ func (s *scan) field() (name token, value []byte, more bool) {
 	switch start := s.pos; {
 	case s.at('"'):
 		s.quoted()
-		value = s.b[start : start+1]
+		value = s.b[start:s.pos]
 	default:
 		value = s.take(&valueStops, "").raw
 		if len(value) == 0 || strings.IndexByte("tTfF-.0123456789", value[0]) < 0 {

@@ -148,7 +148,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		if !out.HasItems() {
 			out.Fail(int32(len(p.layout.Sinks)-1), schemas.FaultBranch)
 		}
-	} else if !met {
+	} else if !met && !p.layout.Computes() {
 		for i := range p.layout.Sinks {
 			if p.layout.Sinks[i].Role == schemas.RoleValue {
 				out.Fail(int32(i), schemas.FaultBranch)

@@ -262,6 +262,8 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a number%s", title, hint)}
 	case s.Role == schemas.RoleTime && !is("number", "integer", "string"):
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a time", title)}
+	case s.Role == schemas.RoleOperand && !is("string", "number", "integer", "boolean", "null"):
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not a text, number or Boolean", title)}
 	case s.Role == schemas.RoleReadings && !is("array"):
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not an array", title)}
 	case s.Role == schemas.RoleKey && !is("string", "integer"):
@@ -322,7 +324,8 @@ func (c *schema) Paths(r schemas.Role) (out []string) {
 				walk(place{p.doc, items}, path+"[]", true)
 			}
 			fits := [...][]string{schemas.RoleKey: {"string", "integer"}, schemas.RoleTime: {"number", "integer", "string"},
-				schemas.RoleValue: {"number", "integer", "boolean"}, schemas.RoleReadings: {"array"}}[r]
+				schemas.RoleValue: {"number", "integer", "boolean"}, schemas.RoleReadings: {"array"},
+				schemas.RoleOperand: {"string", "number", "integer", "boolean"}}[r]
 			here := path
 			if here == "" {
 				here = "@value"

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // walk reads a record of valid JSON in one pass.
@@ -230,6 +231,8 @@ func (w *walk) null(sinks []int32, item int) {
 			if w.out.FoundItems() {
 				w.stop(errDuplicate, i)
 			}
+		case schemas.RoleOperand:
+			w.operand(i, expression.Operand{Kind: expression.Null})
 		default:
 			w.missing(i, item)
 		}
@@ -261,6 +264,9 @@ func (w *walk) set(sink int32, i int, v float64) {
 func (w *walk) wrongType(sinks []int32, item int) {
 	for _, i := range sinks {
 		s := &w.layout.Sinks[i]
+		if s.Role == schemas.RoleOperand {
+			continue // it stays missing
+		}
 		w.out.Fail(i, [...]schemas.Fault{schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType,
 			schemas.RoleValue: schemas.FaultValueType, schemas.RoleReadings: schemas.FaultReadings}[s.Role])
 		switch s.Role {
@@ -292,6 +298,16 @@ func (w *walk) scalar(s *step, item int) {
 			w.set(i, sink.Slot+max(item, 0), w.number(text, i))
 		case schemas.RoleTime:
 			w.time(text, i)
+		case schemas.RoleOperand:
+			switch text[0] {
+			case 't':
+				w.operand(i, expression.Operand{Kind: expression.Bool, Num: 1})
+			case 'f':
+				w.operand(i, expression.Operand{Kind: expression.Bool})
+			default:
+				f, _ := strconv.ParseFloat(string(text), 64)
+				w.operand(i, expression.Operand{Kind: expression.Double, Float: f})
+			}
 		case schemas.RoleKey:
 			if text[0] == 't' || text[0] == 'f' || !whole(text) {
 				w.out.Fail(i, schemas.FaultKeyType)
@@ -332,7 +348,22 @@ func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
 			}
 		}
 		w.part(raw, sink)
+	case schemas.RoleOperand:
+		if escaped {
+			raw, _ = unescape(raw)
+		}
+		w.operand(sink, expression.Operand{Kind: expression.Text, Text: raw})
 	}
+}
+
+// operand sets what an expression uses, which must not have been set before.
+func (w *walk) operand(sink int32, v expression.Operand) {
+	o := w.out.Operand(w.layout.Sinks[sink].Slot)
+	if o.Kind != expression.Unknown {
+		w.stop(errDuplicate, sink)
+		return
+	}
+	o.Set(v)
 }
 
 func (w *walk) part(text []byte, sink int32) {

@@ -28,6 +28,8 @@ type messageProgram struct {
 	arrays []array
 	clock  schemas.Clock
 	batch  schemas.Program // set: the records have an array of readings
+	// operands are the slots of what expressions use and the message has: null in a record without a value.
+	operands []int
 	// nested are the messages declared inside, by their index.
 	nested []messageProgram
 	err    *schemas.DecodeError // set: no record of this message can be read
@@ -73,11 +75,17 @@ func (p *messageProgram) compile(l *schemas.Layout, id int32, d protoreflect.Mes
 	for j := range l.Sinks {
 		s := &l.Sinks[j]
 		if bad := find(s, d, s.Segs); bad != nil {
+			if s.Role == schemas.RoleOperand { // an expression may do without
+				continue
+			}
 			refuse(bad.Class, s.Text, s.Role.String()+" "+bad.Text)
 			return nil
 		}
 		if s.Role == schemas.RoleReadings {
 			pl.readings = int32(j)
+		}
+		if s.Role == schemas.RoleOperand {
+			p.operands = append(p.operands, s.Slot)
 		}
 		wants = append(wants, want{sink: int32(j), segs: s.Segs})
 	}

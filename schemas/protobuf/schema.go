@@ -291,6 +291,7 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 	}
 	wanted := [...]string{
 		schemas.RoleKey: ", which cannot be a series key", schemas.RoleTime: ", not a time", schemas.RoleValue: ", not a number",
+		schemas.RoleOperand: ", not a text, number, Boolean or time",
 	}
 	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + wanted[s.Role] + hint}
 }
@@ -352,6 +353,9 @@ func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
 	}
 	if inner := wrapped(f.Message()); inner != nil {
 		f = inner
+	}
+	if r == schemas.RoleOperand {
+		return f.Message() == nil || f.Message().FullName() == timestamp
 	}
 	switch f.Kind() {
 	case protoreflect.BoolKind:

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // walk reads a record in one pass. It stores values and parts of the key in the reading as
@@ -247,6 +248,8 @@ func (w *walk) has(sink int32, item int) bool {
 		return w.out.Parts[s.Slot].Kind != schemas.PartNone
 	case schemas.RoleTime:
 		return w.time.kind != 0
+	case schemas.RoleOperand:
+		return w.out.Operand(s.Slot).Kind != expression.Unknown
 	default:
 		return w.out.Met(s.Slot + max(item, 0))
 	}
@@ -274,6 +277,8 @@ func (w *walk) clearNode(n *node, item int) {
 			w.out.Parts[s.Slot] = schemas.KeyPart{}
 		case schemas.RoleTime:
 			w.time = moment{}
+		case schemas.RoleOperand:
+			w.out.Operand(s.Slot).Kind = expression.Unknown
 		case schemas.RoleValue:
 			from, to := s.Slot, s.Slot+s.N
 			if item >= 0 {
@@ -306,6 +311,8 @@ func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
 		w.out.Values[s.Slot+max(item, 0)] = n
 	case schemas.RoleTime:
 		w.time = moment{sink: sink, kind: f.kind, value: v}
+	case schemas.RoleOperand:
+		operand(w.out.Operand(s.Slot), f, v)
 	case schemas.RoleKey:
 		p := schemas.KeyPart{Kind: schemas.PartText, Text: v.bytes}
 		switch f.kind {
@@ -329,6 +336,9 @@ func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
 
 // timestamp reads a google.protobuf.Timestamp, merged with one that came before.
 func (w *walk) timestamp(sink int32, b []byte) error {
+	if s := &w.layout.Sinks[sink]; s.Role == schemas.RoleOperand {
+		return timestampOperand(w.out.Operand(s.Slot), b)
+	}
 	if w.time.kind != protoreflect.MessageKind {
 		w.time = moment{sink: sink, kind: protoreflect.MessageKind}
 	}
@@ -402,6 +412,11 @@ func (w *walk) finish() {
 				w.out.Fail(int32(i), schemas.FaultDecimal)
 				w.out.Values[j] = math.NaN()
 			}
+		}
+	}
+	for _, slot := range w.operands {
+		if v := w.out.Operand(slot); v.Kind == expression.Unknown {
+			v.Kind = expression.Null
 		}
 	}
 	if w.time.kind == 0 {

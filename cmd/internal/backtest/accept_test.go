@@ -10,6 +10,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/state"
 	"odradek/schemas"
 )
@@ -31,6 +32,11 @@ func TestFilesAccept(t *testing.T) {
 			[]string{"2026-01-30T23:00:00Z", "2026-01-31T08:00:00Z", "1970-01-01T00:00:00.005Z"}, []float64{1, 2, 3}, 0},
 		{"layout", "time,v\n20260131,1\n2026-01-31,2\n", schemas.Mapping{Fields: []string{"v"}, TimeZone: "UTC", TimeLayout: "%Y%m%d"},
 			[]string{"2026-01-31T00:00:00Z"}, []float64{1}, 1},
+		{"condition", "time,v,quality,flag\n1,1,GOOD,3\n2,2,BAD,3\n3,3,,3\n4,4,UNCERTAIN,x\n5,5,GOOD,7.5\n", schemas.Mapping{Fields: []string{"v"},
+			OnlyIf: `quality in ["GOOD", "UNCERTAIN"] && flag > 2.5 && !has(other)`},
+			[]string{"1970-01-01T00:00:00.001Z", "1970-01-01T00:00:00.005Z"}, []float64{1, 5}, 1},
+		{"computed", "time,v,raw\n1,1,212\n2,2,\n3,3,x\n", schemas.Mapping{Fields: []string{"c"}, Computed: []string{"c=(raw - 32.0) * 5.0 / 9.0"}},
+			[]string{"1970-01-01T00:00:00.001Z", "1970-01-01T00:00:00.002Z"}, []float64{100, nan}, 1},
 		{"neither", "time,v\n2026-01-31 08:00:00,-9999\n", schemas.Mapping{Fields: []string{"v"}},
 			[]string{"2026-01-31T08:00:00Z"}, []float64{-9999}, 0},
 	} {
@@ -94,5 +100,58 @@ func TestParquetTexts(t *testing.T) {
 		if err = src.Read(t.Context(), func(int, *Share) error { return nil }); err == nil {
 			t.Error("a column of texts is taken without text_values")
 		}
+	}
+}
+
+// TestTablesExpressions: in each kind of file the condition takes the rows that the same predicate in Go takes, and values are
+// computed.
+func TestTablesExpressions(t *testing.T) {
+	rnd := seedtest.New(t)
+	columns := []Column{{"key", Text, true}, {"at", Time, false}, {"n", Whole, false}, {"x", Number, false}, {"yes", Truth, false}}
+	for _, ending := range []string{".csv", ".avro", ".parquet"} {
+		path := filepath.Join(t.TempDir(), "t"+ending)
+		w, err := Create(path, "Row", columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []float64
+		for range 3000 {
+			key, n, x, yes := string(rune('a'+rnd.IntN(4))), rnd.Int64N(10), rnd.NormFloat64(), rnd.IntN(2) == 0
+			if rnd.IntN(5) == 0 {
+				x = math.NaN()
+			}
+			if err := w.Row([]Value{{Text: key}, {Whole: 1e15}, {Whole: n}, {Number: x}, {Truth: yes}}); err != nil {
+				t.Fatal(err)
+			}
+			if (key == "a" || key == "c") && n >= 3 && yes || x > 1 {
+				odd := 0.0
+				if yes {
+					odd = 1
+				}
+				want = append(want, float64(n), 2*float64(n)+odd)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenTable(path, Options{Workers: 2, Mapping: schemas.Mapping{Time: "at", Fields: []string{"n", "twice"},
+			Computed: []string{"twice = 2.0 * double(n) + (yes ? 1.0 : 0.0)"},
+			OnlyIf:   `key in ["a", "c"] && n >= 3 && yes || has(x) && x > 1.0 && x < 1.0 / 0.0`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		err = f.Read(t.Context(), func(b *RowBatch) error {
+			defer b.Release()
+			got = append(got, b.Values...)
+			if b.Bad > 0 {
+				t.Error(b.Why)
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows, want %d: %v", ending, len(got), len(want), err)
+		}
+		f.Close()
 	}
 }

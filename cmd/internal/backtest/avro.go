@@ -137,6 +137,9 @@ func (a *avroFile) decode(b *RowBatch, j *avroJob) error {
 			continue
 		}
 		data = data[size:]
+		if r.Skipped != schemas.NotSkipped {
+			continue
+		}
 		at, ok := index[string(r.Key)]
 		if !ok {
 			at = uint32(len(b.Keys))

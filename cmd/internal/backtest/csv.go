@@ -33,6 +33,7 @@ type csvFile struct {
 	time     int   // index of the column; -1: the row number stands for the time
 	values   []int // indices of the columns
 	label    int   // index of the column; -1: there is none
+	uses     []int // indices of the columns that expressions use; -1: there is none
 	texts    *schemas.TimeText
 }
 
@@ -101,6 +102,9 @@ func (c *csvFile) open(path string) error {
 	for _, v := range c.columns.values {
 		c.values = append(c.values, slices.Index(head, v))
 	}
+	for _, u := range c.columns.uses {
+		c.uses = append(c.uses, slices.Index(head, u))
+	}
 	if c.columns.label != "" {
 		c.label = slices.Index(head, c.columns.label)
 	}
@@ -161,6 +165,20 @@ func (c *csvFile) fill(b *RowBatch, row int64) (rows int64, more bool, err error
 			break
 		}
 		row++
+		if rows := c.columns.rows; rows != nil {
+			for i, u := range c.uses {
+				if u >= 0 {
+					rows.SetText(i, field(rec, u))
+				}
+			}
+			holds, err := rows.Holds()
+			if err != nil {
+				b.bad(row, strings.Join(c.columns.uses, "+"), err)
+			}
+			if !holds {
+				continue
+			}
+		}
 		text = text[:0]
 		if len(c.key) == 0 {
 			text = append(text, c.o.Name...)
@@ -190,6 +208,9 @@ func (c *csvFile) fill(b *RowBatch, row int64) (rows int64, more bool, err error
 		}
 		bad := false
 		for j, v := range c.values {
+			if v < 0 {
+				continue
+			}
 			x, err := parseNumber(field(rec, v))
 			if err != nil {
 				b.bad(row, c.columns.values[j], err)
@@ -197,6 +218,12 @@ func (c *csvFile) fill(b *RowBatch, row int64) (rows int64, more bool, err error
 				break
 			}
 			b.Values[n*b.Width+j] = x
+		}
+		if rows := c.columns.rows; rows != nil && !bad {
+			if err := rows.Compute(b.Values[n*b.Width : (n+1)*b.Width]); err != nil {
+				b.bad(row, strings.Join(c.columns.uses, "+"), err)
+				bad = true
+			}
 		}
 		if bad {
 			continue

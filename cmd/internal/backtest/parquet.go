@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // parquetRows is the number of rows of a row group that are decoded at a time.
@@ -30,6 +31,7 @@ type parquetFile struct {
 	time    leaf
 	values  []leaf
 	label   leaf
+	uses    []leaf // by expressions
 }
 
 // leaf is a column of numbers or texts.
@@ -114,6 +116,9 @@ func (p *parquetFile) open() error {
 	}
 	for _, v := range p.columns.values {
 		p.values = append(p.values, find(v, "ODRADEK_VALUE_FIELDS", kinds...))
+	}
+	for _, u := range p.columns.uses {
+		p.uses = append(p.uses, find(u, expressionSettings, append([]parquet.Kind{parquet.ByteArray, parquet.FixedLenByteArray}, numbers...)...))
 	}
 	p.label = find(p.columns.label, "-label-field", numbers...)
 	return errors.Join(errs...)
@@ -222,6 +227,9 @@ func (p *parquetFile) decode(b *RowBatch, j *parquetJob) (err error) {
 			b.bad(j.row+int64(row)+1, column, err)
 		}
 	}
+	if err := p.evaluate(b, j, missing, bad); err != nil {
+		return err
+	}
 	if err := p.decodeKeys(b, j, bad); err != nil {
 		return err
 	}
@@ -229,6 +237,9 @@ func (p *parquetFile) decode(b *RowBatch, j *parquetJob) (err error) {
 		return err
 	}
 	for c := range p.values {
+		if p.values[c].at < 0 { // it is computed
+			continue
+		}
 		if err := decodeNumbers(j, &p.values[c], b.Values[c:], b.Width, bad); err != nil {
 			return err
 		}
@@ -242,7 +253,7 @@ func (p *parquetFile) decode(b *RowBatch, j *parquetJob) (err error) {
 			b.Labels[i] = v == v && v != 0
 		}
 	}
-	if b.Bad > 0 {
+	if b.Bad > 0 || len(p.uses) > 0 {
 		b.drop(missing)
 	}
 	return nil
@@ -363,6 +374,69 @@ func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int, bad func(in
 		})
 		return nil
 	})
+}
+
+// evaluate marks the rows as missing for which the condition of the mapping is false, or cannot be evaluated, and computes values.
+func (p *parquetFile) evaluate(b *RowBatch, j *parquetJob, missing []bool, bad func(int, string, error)) error {
+	if p.columns.rows == nil {
+		return nil
+	}
+	expressions := p.columns.rows.Clone()
+	set := make([]func(row int, o *expression.Operand), len(p.uses))
+	for i := range p.uses {
+		if p.uses[i].at < 0 {
+			continue
+		}
+		var err error
+		if set[i], err = operands(j, &p.uses[i]); err != nil {
+			return err
+		}
+	}
+	for row := range j.rows {
+		for i, f := range set {
+			if f != nil {
+				f(row, &expressions.Operands.List[i])
+			}
+		}
+		holds, err := expressions.Holds()
+		if holds {
+			err = expressions.Compute(b.Row(row))
+		}
+		if err != nil {
+			bad(row, strings.Join(p.columns.uses, "+"), err)
+		}
+		missing[row] = missing[row] || !holds
+	}
+	return nil
+}
+
+// operands returns what sets an operand to a column's value in a row.
+func operands(j *parquetJob, l *leaf) (func(row int, o *expression.Operand), error) {
+	kind := l.node.Type().Kind()
+	if kind == parquet.ByteArray || kind == parquet.FixedLenByteArray {
+		rows := make([]uint32, j.rows)
+		texts, err := decodeTexts(j, l, rows)
+		return func(row int, o *expression.Operand) {
+			if o.Kind = expression.Null; rows[row] != math.MaxUint32 {
+				o.Kind, o.Text = expression.Text, texts[rows[row]]
+			}
+		}, err
+	}
+	numbers := make([]float64, j.rows)
+	err := decodeNumbers(j, l, numbers, 1, nil)
+	return func(row int, o *expression.Operand) {
+		v := numbers[row]
+		switch o.Num, o.Float = int64(v), v; {
+		case v != v:
+			o.Kind = expression.Null
+		case kind == parquet.Boolean:
+			o.Kind = expression.Bool
+		case kind == parquet.Int32 || kind == parquet.Int64:
+			o.Kind = expression.Int
+		default:
+			o.Kind = expression.Double
+		}
+	}, err
 }
 
 func (p *parquetFile) decodeTimes(b *RowBatch, j *parquetJob, bad func(int, string, error)) error {

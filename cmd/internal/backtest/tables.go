@@ -199,12 +199,17 @@ func List(paths []string) ([]string, error) {
 	return files, nil
 }
 
+// expressionSettings are the settings that name columns in expressions.
+const expressionSettings = "ODRADEK_ONLY_IF or ODRADEK_COMPUTE"
+
 // tableColumns are the columns that a mapping names.
 type tableColumns struct {
 	key    []string // parts; none: the file's name
 	time   string   // "": the number of the row
-	values []string
+	values []string // "" for one that is computed
 	label  string
+	rows   *schemas.Rows // of expressions; nil without any
+	uses   []string      // by them; "" for a column that the file lacks and may lack
 }
 
 // columnsOf finds the columns of a mapping among those of a file. The error names every
@@ -251,8 +256,24 @@ func columnsOf(o *Options, have []string) (c tableColumns, err error) {
 	} else {
 		c.time = find(m.Time, "ODRADEK_TIME_FIELD")
 	}
+	c.rows = m.Rows()
 	for _, v := range m.Fields {
-		c.values = append(c.values, find(v, "ODRADEK_VALUE_FIELDS"))
+		if c.rows.Computes(v) {
+			v = ""
+		} else {
+			v = find(v, "ODRADEK_VALUE_FIELDS")
+		}
+		c.values = append(c.values, v)
+	}
+	if c.rows != nil {
+		for i, name := range c.rows.Columns {
+			if c.rows.Optional[i] && !slices.Contains(have, name) {
+				name = ""
+			} else {
+				name = find(name, expressionSettings)
+			}
+			c.uses = append(c.uses, name)
+		}
 	}
 	if o.Label != "" {
 		c.label = find(o.Label, "-label-field")

@@ -439,6 +439,7 @@ func loopback(addr string) bool {
 var mappingFaults = []struct{ begins, setting string }{
 	{"key ", "KEY_FIELD"}, {"readings ", "READINGS_FIELD"}, {"valid ", "VALID"}, {"missing if ", "MISSING_IF"},
 	{"decimals ", "DECIMALS"},
+	{"only if ", "ONLY_IF"}, {"compute ", "COMPUTE"},
 	{"time zone ", "TIME_ZONE"}, {"time layout ", "TIME_LAYOUT"}, {"time unit ", "TIME_UNIT"}, {"time ", "TIME_FIELD"},
 }
 

@@ -121,6 +121,8 @@ type mappingSettings struct {
 	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that mean a missing value, as temperature=-9999|6553.5. See docs/records.md."`
 	Decimals      []string `env:"DECIMALS" doc:"Scales of values that are decimals in base64, as price=2, in JSON of Kafka Connect without its schema. See docs/records.md."`
 	Transform     []string `env:"TRANSFORM" doc:"What a value becomes before it enters a window: rate, difference, log or abs, as bytes_total=rate. See docs/records.md."`
+	Compute       string   `env:"COMPUTE" doc:"Values that are computed in CEL of a record's fields, as celsius=(raw - 32.0) * 5.0 / 9.0, separated by commas. VALUE_FIELDS or SERIES_FIELDS names each. See docs/records.md."`
+	OnlyIf        string   `env:"ONLY_IF" doc:"Condition in CEL over a record's fields, as quality in [\"GOOD\", \"UNCERTAIN\"]. A record for which it is false is left out and counted. See docs/records.md."`
 	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values. See docs/records.md."`
 	Missing       string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out (zscore only the missing values), hold repeats the series' last value and marks the score as imputed."`
 	Tombstones    string   `env:"TOMBSTONES" envDefault:"dead_letter" oneof:"dead_letter|skip" doc:"A record without a value: a dead letter, or left out and counted."`

@@ -14,6 +14,7 @@ import (
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // SchemaMapping returns the mapping of a record onto a sample: with ODRADEK_SERIES_FIELDS, of one value.
@@ -32,6 +33,7 @@ func (c *Config) RecordMapping() schemas.Mapping {
 	m.TimeZone, m.TimeLayout = c.Mapping.TimeZone, c.Mapping.TimeLayout
 	m.SkipTombstones, m.TextNumbers = c.Mapping.Tombstones == "skip", c.Mapping.TextValues == "number"
 	m.Decimals, m.Valid, m.MissingIf = c.Mapping.Decimals, c.Mapping.Valid, c.Mapping.MissingIf
+	m.OnlyIf, m.Computed = c.Mapping.OnlyIf, c.Mapping.computed()
 	return m
 }
 
@@ -63,6 +65,7 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	r.Format, r.TimeUnit, r.Readings = m.Format, m.TimeUnit, m.ReadingsField
 	r.Fields, r.Series = c.RecordMapping().Fields, len(m.SeriesFields) > 0
 	r.SkipTombstones, r.TextNumbers = m.Tombstones == "skip", m.TextValues == "number"
+	r.OnlyIf, r.Computed = m.OnlyIf, m.computed()
 	r.TimeZone, r.TimeLayout = m.TimeZone, m.TimeLayout
 	// nil where there are none, as a stored reading has them.
 	r.Valid, r.MissingIf = append([]string(nil), m.Valid...), append([]string(nil), m.MissingIf...)
@@ -201,6 +204,7 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 		slices.Clone(mapping),
 		processor.StoredSetting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")},
 	)
+	held = append(held, c.computedSetting(c.Mapping.ValueFields)...)
 	var list []processor.StateSettings
 	for i := range c.Detectors {
 		d, dc := &c.Detectors[i], &ks.Detectors[i]
@@ -213,9 +217,10 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 			fields.Shown = Prefix + "VALUE_FIELDS"
 		}
 		held = append(held, fields)
+		computed := c.computedSetting(d.Fields)
 		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint),
 			Params: processor.Fingerprint(dc.Fingerprint),
-			Fields: append(slices.Clone(mapping), fields)}
+			Fields: append(append(slices.Clone(mapping), fields), computed...)}
 		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
 			s.Fields = append(s.Fields, processor.StoredSetting{Name: DetectorPrefix(d.Name) + "OP", Value: d.Op})
 		}
@@ -263,6 +268,28 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 	return append(list, processor.StateSettings{Window: processor.Fingerprint(ks.Reading.Layout()), Fields: held})
 }
 
+// computed returns the values that are computed, each as NAME=EXPRESSION; nil without any.
+func (m *mappingSettings) computed() []string { return expression.Split(m.Compute) }
+
+// computedOf returns those of the values that are computed which fields name.
+func (m *mappingSettings) computedOf(fields []string) (list []string) {
+	for _, c := range m.computed() {
+		if name, _, _ := strings.Cut(c, "="); slices.Contains(fields, strings.TrimSpace(name)) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// computedSetting returns the setting by which fields are computed; none where none is.
+func (c *Config) computedSetting(fields []string) []processor.StoredSetting {
+	list := c.Mapping.computedOf(fields)
+	if list == nil {
+		return nil
+	}
+	return []processor.StoredSetting{{Name: Prefix + "COMPUTE", Value: strings.Join(list, ",")}}
+}
+
 // keyAndTime returns the two fields, a default by its name.
 func (m *mappingSettings) keyAndTime() (key, at string) {
 	if key = m.KeyField; key == "" {
@@ -301,6 +328,9 @@ func (c *Config) canonicalWindow(fields []string) string {
 	}
 	if m.ReadingsField != "" {
 		text += fmt.Sprintf(";readings=%q", m.ReadingsField)
+	}
+	if list := m.computedOf(fields); list != nil {
+		text += fmt.Sprintf(";computed=%q", list)
 	}
 	return text
 }

@@ -62,6 +62,9 @@ type Decoding struct {
 	TextNumbers          bool     `json:",omitempty"` // a value may be a text that writes a number; else that is a dead letter
 	// Decimals are scales of decimals, Valid and MissingIf say which values are missing, as schemas.Mapping has them.
 	Decimals, Valid, MissingIf []string `json:",omitempty"`
+	// OnlyIf is the condition for which a record is taken. Computed says how those of Fields that are no paths are computed.
+	OnlyIf   string   `json:",omitempty"`
+	Computed []string `json:",omitempty"`
 	// MaxFuture in microseconds is how far an event time may be past its record's Kafka timestamp; 0: any.
 	MaxFuture int64
 }
@@ -135,9 +138,25 @@ func (r *Reading) Layout() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q %q %t", r.Key, r.Time, r.TimeUnit, r.Readings, r.Series)
 	if !r.Series {
-		fmt.Fprintf(h, "%q", r.Fields)
+		fmt.Fprintf(h, "%q", r.columns())
 	}
 	return h.Sum64()
+}
+
+// columns returns the fields, and of those that are computed how: another expression of the same name is another value.
+func (r *Reading) columns() []string {
+	if len(r.Computed) == 0 {
+		return r.Fields
+	}
+	list := slices.Clone(r.Fields)
+	for i, f := range list {
+		for _, c := range r.Computed {
+			if name, _, _ := strings.Cut(c, "="); strings.TrimSpace(name) == f {
+				list[i] = c
+			}
+		}
+	}
+	return list
 }
 
 // sameSeries reports whether samples of two readings are of the same series and have their times from the same field.
@@ -154,18 +173,19 @@ func (r *Reading) Translate(from *Reading) (t Translation, ok bool) {
 	if !r.sameSeries(from) {
 		return nil, false
 	}
-	if r.Series || slices.Equal(r.Fields, from.Fields) {
+	columns, were := r.columns(), from.columns()
+	if r.Series || slices.Equal(columns, were) {
 		return nil, true
 	}
 	places := map[string]int{}
 	at := 0
-	for _, f := range from.Fields {
-		places[f] = at
+	for i, f := range from.Fields {
+		places[were[i]] = at
 		at += fieldWidth(f)
 	}
 	t = Translation{}
-	for _, f := range r.Fields {
-		place, there := places[f]
+	for i, f := range r.Fields {
+		place, there := places[columns[i]]
 		for i := range fieldWidth(f) {
 			if there {
 				t = append(t, place+i)

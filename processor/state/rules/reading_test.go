@@ -104,6 +104,18 @@ func TestTranslate(t *testing.T) {
 	if tr, ok := was.Translate(&was); tr != nil || !ok {
 		t.Error("the same values are translated")
 	}
+	computed := func(how ...string) *Reading {
+		return &Reading{Decoding: Decoding{Key: "id", Fields: []string{"c", "x"}, Computed: how}}
+	}
+	if tr, ok := computed("x=a*2.0").Translate(computed("x=a*3.0")); !ok || !slices.Equal(tr, Translation{0, -1}) {
+		t.Error("a value computed in another way is taken for the same one", tr, ok)
+	}
+	if tr, ok := computed("x=a*2.0").Translate(computed("x=a*2.0")); !ok || tr != nil {
+		t.Error("a value computed in the same way is translated", tr, ok)
+	}
+	if computed("x=a*2.0").Layout() == computed("x=a*3.0").Layout() || computed().Layout() == computed("x=a*3.0").Layout() {
+		t.Error("values computed in two ways have one layout")
+	}
 	was.Key = "name"
 	if _, ok := now.Translate(&was); ok {
 		t.Error("samples of other series are translated")

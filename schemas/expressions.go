@@ -1,0 +1,273 @@
+package schemas
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"odradek/schemas/expression"
+)
+
+// This file has what expressions over a record's fields decide: whether the record is taken at all (Mapping.OnlyIf), and values
+// that are computed (Mapping.Computed). The fields that an expression uses are sinks of their own, which programs read as they
+// read keys, times and values, in their place in the record.
+
+// computed is a value that is computed.
+type computed struct {
+	text        string // as configured
+	expression  *expression.Expression
+	slot, field int // in Values, and in Mapping.Fields
+	accept      *acceptance
+}
+
+// computedValues parses Computed, without the expressions themselves.
+func (m Mapping) computedValues() (byName map[string]*computed, faults []error) {
+	for _, text := range m.Computed {
+		name, _, ok := strings.Cut(text, "=")
+		name = strings.TrimSpace(name)
+		switch {
+		case !ok || name == "" || strings.ContainsAny(name, "[]/+") || strings.HasPrefix(name, "@"):
+			faults = append(faults, fmt.Errorf("schemas: compute %q is not NAME=EXPRESSION", text))
+		case !slices.Contains(m.Fields, name):
+			faults = append(faults, fmt.Errorf("schemas: compute %q: %q is none of the mapped fields %s: name it there, too", text, name,
+				strings.Join(m.Fields, ", ")))
+		case byName[name] != nil:
+			faults = append(faults, fmt.Errorf("schemas: compute %q: %q is named twice", text, name))
+		default:
+			if byName == nil {
+				byName = map[string]*computed{}
+			}
+			byName[name] = &computed{text: text}
+		}
+	}
+	return byName, faults
+}
+
+// expressions compiles the expressions of a mapping and adds the paths that they use to l.
+func (m Mapping) expressions(l *Layout) error {
+	var faults []error
+	fault := func(begin, text string, err error) {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			faults = append(faults, fmt.Errorf("schemas: %s %q: %s", begin, text, line))
+		}
+	}
+	if m.OnlyIf != "" {
+		if e, err := expression.Condition(m.OnlyIf); err != nil {
+			fault("only if", m.OnlyIf, err)
+		} else {
+			l.onlyIf = e
+			l.operandsOf(e)
+		}
+	}
+	for i := range l.computed {
+		c := &l.computed[i]
+		_, text, _ := strings.Cut(c.text, "=")
+		e, err := expression.Value(strings.TrimSpace(text))
+		if err != nil {
+			fault("compute", c.text, err)
+			continue
+		}
+		c.expression = e
+		l.operandsOf(e)
+	}
+	return errors.Join(faults...)
+}
+
+// operandsOf adds the paths of an expression to l.
+func (l *Layout) operandsOf(e *expression.Expression) {
+	var at []int
+	for i := range e.Paths {
+		p := &e.Paths[i]
+		l.Sinks = append(l.Sinks, Sink{Role: RoleOperand, Text: p.String(), Segs: segments(p), Slot: l.operands, optional: p.Optional})
+		at = append(at, l.operands)
+		l.operands++
+	}
+	e.Bind(at)
+}
+
+// uses reports whether an expression uses a field of an array.
+func uses(e *expression.Expression, array []Segment) bool {
+	for i := range e.Paths {
+		if common(segments(&e.Paths[i]), array) == len(array) {
+			return true
+		}
+	}
+	return false
+}
+
+func segments(p *expression.Path) (segs []Segment) {
+	for _, name := range p.Names {
+		segs = append(segs, Segment{Name: name})
+	}
+	return segs
+}
+
+// holds reports whether OnlyIf holds. If not, it skips the record, or returns why that is not known.
+func (l *Layout) holds(out *Reading) (bool, error) {
+	holds, err := l.onlyIf.Holds(&out.Operands)
+	if err != nil {
+		return false, &DecodeError{Class: ClassExpression, SchemaID: out.Schema, Err: fmt.Errorf("only_if %s: %w", l.onlyIf.Text, err)}
+	}
+	if !holds {
+		out.filter()
+	}
+	return holds, nil
+}
+
+// filter skips a record for which OnlyIf is false, or is for each of its readings.
+func (r *Reading) filter() {
+	schema := r.Schema
+	r.Skip(SkippedFiltered)
+	r.Schema = schema
+}
+
+// compute sets the values that are computed.
+func (l *Layout) compute(out *Reading) error {
+	for i := range l.computed {
+		c := &l.computed[i]
+		if len(out.absent) > 0 {
+			if out.absent[c.slot] = !c.expression.Has(&out.Operands); out.absent[c.slot] {
+				continue
+			}
+		}
+		v, err := c.expression.Number(&out.Operands)
+		if err != nil {
+			name, _, _ := strings.Cut(c.text, "=")
+			return &DecodeError{Class: ClassExpression, Field: strings.TrimSpace(name), SchemaID: out.Schema,
+				Err: fmt.Errorf("compute %s: %w", c.text, err)}
+		}
+		if v != v {
+			v = math.NaN() // the one NaN
+		} else if c.accept != nil && !c.accept.takes(v) {
+			v = math.NaN()
+			out.Rejected = append(out.Rejected, c.field)
+		}
+		out.Values[c.slot] = v
+	}
+	return nil
+}
+
+// Computes reports whether values are computed.
+func (l *Layout) Computes() bool { return l.computed != nil }
+
+// Computable reports whether a value can be computed: in a format whose readings have fields of their own, a reading may lack the
+// fields that all of them need.
+func (l *Layout) Computable(out *Reading) bool {
+	return slices.ContainsFunc(l.computed, func(c computed) bool { return c.expression.Has(&out.Operands) })
+}
+
+// Operand is a field that an expression uses, where a program writes what the record has there. It is missing before.
+func (r *Reading) Operand(slot int) *expression.Operand { return &r.Operands.List[slot] }
+
+// Rows evaluates the expressions of a mapping for rows of a table, which no Program reads. It serves one goroutine.
+type Rows struct {
+	// Columns are the fields that the expressions use, and Operands what the row has there. Optional says which columns a
+	// table may lack.
+	Columns  []string
+	Optional []bool
+	Operands expression.Operands
+	layout   *Layout
+}
+
+// Rows returns what evaluates the expressions of a mapping; nil where it has none.
+func (m Mapping) Rows() *Rows {
+	l, err := m.Layout()
+	if err != nil || l.onlyIf == nil && l.computed == nil {
+		return nil
+	}
+	r := &Rows{layout: l}
+	for i := range l.Sinks {
+		if s := &l.Sinks[i]; s.Role == RoleOperand {
+			r.Columns, r.Optional = append(r.Columns, s.Text), append(r.Optional, s.optional)
+		}
+	}
+	return r.Clone()
+}
+
+// Clone returns another one for another goroutine.
+func (r *Rows) Clone() *Rows {
+	c := &Rows{Columns: r.Columns, Optional: r.Optional, layout: r.layout}
+	c.Operands.Reset(len(c.Columns))
+	return c
+}
+
+// Computes reports whether a field is a value that is computed; of a nil r none is.
+func (r *Rows) Computes(field string) bool {
+	return r != nil && slices.ContainsFunc(r.layout.computed, func(c computed) bool { return r.layout.columns[c.field].Text == field })
+}
+
+// Compute sets the computed ones of a row's values. A value that the mapping does not take is left to Screen.
+func (r *Rows) Compute(values []float64) (err error) {
+	for i := range r.layout.computed {
+		c := &r.layout.computed[i]
+		if values[c.slot], err = c.expression.Number(&r.Operands); err != nil {
+			return fmt.Errorf("compute %s: %w", c.text, err)
+		}
+	}
+	return nil
+}
+
+// Holds reports whether the row is taken.
+func (r *Rows) Holds() (bool, error) {
+	if r.layout.onlyIf == nil {
+		return true, nil
+	}
+	return r.layout.onlyIf.Holds(&r.Operands)
+}
+
+// SetText sets an operand to what a text means: a number, true or false, or null where it is empty.
+func (r *Rows) SetText(column int, text string) {
+	o := &r.Operands.List[column]
+	number, err := strconv.ParseFloat(text, 64)
+	switch {
+	case text == "":
+		o.Kind = expression.Null
+	case text == "true" || text == "false":
+		o.Kind, o.Num = expression.Bool, int64(len("false")-len(text))
+	case err == nil:
+		o.Kind, o.Float = expression.Double, number
+	default:
+		o.Kind, o.Text = expression.Text, []byte(text)
+	}
+}
+
+// Typed is a schema's Fields that know the types of the fields that expressions use.
+type Typed interface {
+	Fields
+	// Type returns the type of the values at a sink's path, which Find has found; Unknown where records decide.
+	Type(s *Sink) expression.Type
+}
+
+// operandTypes sets the types of the operands whose paths a layout has, as a schema's fields have them.
+func (l *Layout) operandTypes(types []expression.Type, fields Fields) {
+	for i := range l.Sinks {
+		s := &l.Sinks[i]
+		if typed, ok := fields.(Typed); ok && s.Role == RoleOperand && fields.Find(s) == nil {
+			types[s.Slot] = typed.Type(s)
+		}
+	}
+}
+
+// checkExpressions compares the expressions of a layout with the types of their operands.
+func (l *Layout) checkExpressions(types []expression.Type) (faults []error) {
+	check := func(begin, text string, e *expression.Expression) {
+		if err := e.Check(types); err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				faults = append(faults, fmt.Errorf("schemas: %s %q: %s", begin, text, line))
+			}
+		}
+	}
+	if l.onlyIf != nil {
+		check("only if", l.onlyIf.Text, l.onlyIf)
+	}
+	for i := range l.computed {
+		check("compute", l.computed[i].text, l.computed[i].expression)
+	}
+	if l.Item != nil {
+		faults = append(faults, l.Item.checkExpressions(types)...)
+	}
+	return faults
+}
