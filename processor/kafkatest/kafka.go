@@ -237,6 +237,7 @@ func properties(o Options) map[string]string {
 		"log.cleaner.dedupe.buffer.size":        "4194304", // of 128 MiB: a third of the heap
 		"log.cleaner.io.buffer.size":            "1048576",
 		"controller.quorum.append.linger.ms":    "2",
+		"metadata.max.idle.interval.ms":         "5000", // a record that says nothing, every 0.5 s: an eighth of what idle nodes compute
 		"controlled.shutdown.retry.backoff.ms":  "500",
 		"metadata.log.max.snapshot.interval.ms": "3600000",
 	}
