@@ -12,13 +12,16 @@ import (
 // suspect, when the votes have decided. In its turn the watermark moves first, then held samples are released, then
 // keys past their TTL are evicted, and last the sample itself is accepted. A batch without room interrupts the turn;
 // release continues it.
+//
+// The gate is not held, which has the samples that wait for the watermark: those are part of their keys' states, stored in
+// snapshots and evicted with the keys, and wait for event time. The gate has samples whose time has come, for as long as a batch
+// has no room. It is empty at each mark, so no format knows it, and a rollback drops it.
 type gate struct {
-	line     []turn // samples whose turn it is, from next on
-	next     int
-	deferred turn // its turn has begun, but it is not accepted yet: releases come first
-	waiting  bool // deferred is set, or Filtered, and releases are left
-	accept   bool // deferred is to be accepted
-	sweepDue bool
+	line        []turn // samples whose turn it is, from next on
+	next        int
+	begun       bool // the turn of line[next] has begun: it is accepted when all releases before it are done
+	interrupted bool // a batch had no room for a release
+	sweepDue    bool
 	// advancing: the largest event time comes from a decision, and what it reaches is being released.
 	advancing bool
 	outcome   Outcome // of the newest sample
@@ -30,17 +33,17 @@ type turn struct {
 	out Outcome // of admit
 }
 
+// accepted reports whether the sample is folded or held.
+func (t *turn) accepted() bool { return t.out == Held || t.out == Scored }
+
 // detach copies the sample of a turn that outlives its Fold.
 func (t *turn) detach() { t.Sample = t.Sample.clone() }
 
 // idle reports whether no sample waits for room in a batch.
-func (g *gate) idle() bool { return !g.waiting && len(g.line) == 0 && !g.advancing }
+func (g *gate) idle() bool { return len(g.line) == 0 && !g.interrupted && !g.advancing }
 
 // reset drops the samples that wait for room in a batch.
-func (g *gate) reset() {
-	g.line, g.next = g.line[:0], 0
-	g.waiting, g.accept, g.sweepDue, g.advancing = false, false, false, false
-}
+func (g *gate) reset() { *g = gate{line: g.line[:0]} }
 
 // enter takes the next sample, as far as b has room, and returns its outcome.
 func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
@@ -61,7 +64,6 @@ func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
 		}
 	}
 	if !s.release(b, true) {
-		s.gate.deferred.detach()
 		for i := s.gate.next; i < len(s.gate.line); i++ {
 			s.gate.line[i].detach()
 		}
@@ -78,7 +80,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 	for i := range s.gate.line {
 		t := &s.gate.line[i]
 		t.out = s.admit(&t.Sample)
-		if t.out != Held && t.out != Scored {
+		if !t.accepted() {
 			s.Keys.refusing.add(s.Keys.Get(t.Key))
 			continue
 		}
@@ -133,65 +135,49 @@ func (s *State) admit(sm *Sample) Outcome {
 // release folds the held samples that the watermark has reached, then continues the turn of
 // the sample being folded, and then folds those that are overdue. It returns false if b has no room for more.
 func (s *State) release(b *detectors.Batch, limited bool) bool {
+	g := &s.gate
 	for {
 		wm := s.watermark()
-		for {
-			k, due := s.held.Due(wm)
-			if s.Grids.any {
-				if open, end, closing := s.Grids.due(wm); closing && (!due || end <= k.Held.First()) {
-					if limited && !s.tasks.Fits(b) {
-						s.gate.waiting = true
-						return false
-					}
-					s.closeGrids(open, end, b)
-					continue
+		k, due := s.held.Due(wm)
+		if s.Grids.any {
+			if open, end, closing := s.Grids.due(wm); closing && (!due || end <= k.Held.First()) {
+				if limited && !s.tasks.Fits(b) {
+					g.interrupted = true
+					return false
 				}
+				s.closeGrids(open, end, b)
+				continue
 			}
-			if !due {
-				break
-			}
+		}
+		switch {
+		case due:
 			if limited && !s.tasks.Fits(b) {
-				s.gate.waiting = true
+				g.interrupted = true
 				return false
 			}
 			s.releaseFirst(k, b, true)
-		}
-		if !s.gate.waiting {
-			if s.gate.advancing {
-				s.endAdvance()
-			}
-			if len(s.gate.line) > 0 {
-				if limited && !s.tasks.Fits(b) {
-					return false
-				}
-				s.beginTurn()
-				continue
-			}
+		case g.advancing:
+			s.endAdvance()
+		case len(g.line) == 0:
 			// Last, so that it does not depend on the sample's own outcome and the
 			// next one is judged by what it leaves.
-			s.gate.waiting = !s.releaseOverdue(b, limited)
-			return !s.gate.waiting
-		}
-		s.gate.waiting = false
-		if s.gate.sweepDue {
-			s.gate.sweepDue = false
-			s.sweep(s.turn())
-		}
-		if s.gate.accept {
-			s.gate.accept = false
-			s.acceptSample(&s.gate.deferred, b)
+			g.interrupted = !s.releaseOverdue(b, limited)
+			return !g.interrupted
+		case g.begun:
+			s.endTurn(b)
+		case limited && !s.tasks.Fits(b):
+			return false
+		default:
+			s.beginTurn()
 		}
 	}
 }
 
 // beginTurn begins the next turn of the line.
 func (s *State) beginTurn() {
-	t := s.gate.line[s.gate.next]
-	if s.gate.next++; s.gate.next == len(s.gate.line) {
-		s.gate.line, s.gate.next = s.gate.line[:0], 0
-	}
-	accept := t.out == Held || t.out == Scored
-	if !accept {
+	t := &s.gate.line[s.gate.next]
+	s.gate.begun = true
+	if !t.accepted() {
 		s.Counts[s.counted(t.out, t.Offset)]++
 	}
 	if t.out == Late && t.Offset < s.turn() {
@@ -201,7 +187,22 @@ func (s *State) beginTurn() {
 		s.maxTime = t.Time
 		s.gate.sweepDue = s.watermark() >= s.sweepAt
 	}
-	s.gate.waiting, s.gate.accept, s.gate.deferred = true, accept, t
+}
+
+// endTurn ends the turn of which everything is released.
+func (s *State) endTurn(b *detectors.Batch) {
+	g := &s.gate
+	if g.sweepDue {
+		g.sweepDue = false
+		s.sweep(s.turn())
+	}
+	if t := &g.line[g.next]; t.accepted() {
+		s.acceptSample(t, b)
+	}
+	g.begun = false
+	if g.next++; g.next == len(g.line) {
+		g.line, g.next = g.line[:0], 0
+	}
 }
 
 // acceptSample folds or holds a sample.
