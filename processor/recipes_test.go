@@ -51,7 +51,7 @@ var recipes = map[string]recipe{
 		},
 		tests:   [][]string{{"./schemas/formats", "^TestToy$", "TestToy"}, {"./cmd/internal/config", "^TestFormatNames$", "TestFormatNames"}},
 		written: []string{"docs/configuration.md"},
-		says:    map[string]string{"docs/configuration.md": "influx, toy"},
+		says:    map[string]string{"docs/configuration.md": "otlp, toy"},
 	},
 	"metric": {
 		lines: map[string][][2]string{

@@ -22,6 +22,9 @@ func (f *Format) Check(m Mapping, schema *Schema) []error {
 	if err != nil {
 		return []error{err}
 	}
+	if f.Several && m.Readings == "" {
+		return []error{fmt.Errorf("schemas: readings \"\": a record in %s is an array of readings: set it to @value", f.Title)}
+	}
 	fields, err := f.Fields(schema)
 	if err != nil {
 		return []error{fmt.Errorf("schemas: not a schema of %s: %w", f.Title, err)}

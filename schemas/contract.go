@@ -63,6 +63,8 @@ type Format struct {
 	Plain bool
 	// Fixed says that the paths of all its records are known without a schema: Fields needs none.
 	Fixed bool
+	// Several says that its records are arrays of readings, @value.
+	Several bool
 	// Like reports whether a value is probably a record of the format; nil where that shows only in its schema.
 	Like func(value []byte) bool
 	// Compile makes the program of a writer's schema. Where the schema or the mapping's

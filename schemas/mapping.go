@@ -67,7 +67,7 @@ type Mapping struct {
 
 // Limits of a mapping.
 const (
-	maxKeyParts = 8
+	MaxKeyParts = 8
 	maxWidth    = 65536 // values of a reading
 
 	// MaxReadings is the most readings of a record, which have no more than maxValues values together.
@@ -285,8 +285,8 @@ func (m Mapping) paths() (*Layout, error) {
 		if l.Key != nil {
 			l.Key.Parts, l.Key.own.key = l.Parts, l.Parts == 1
 		}
-		if l.Parts > maxKeyParts {
-			fault("key %q: %d parts, %d at most", m.Key, l.Parts, maxKeyParts)
+		if l.Parts > MaxKeyParts {
+			fault("key %q: %d parts, %d at most", m.Key, l.Parts, MaxKeyParts)
 		}
 	}
 

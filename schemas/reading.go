@@ -55,7 +55,7 @@ const MaxSaves = 8
 
 // Work is a program's scratch memory for a record until its reading is finished.
 type Work struct {
-	Parts     [maxKeyParts]KeyPart // of the key
+	Parts     [MaxKeyParts]KeyPart // of the key
 	Saved     [MaxSaves]int        // positions in the record that are read twice
 	Counts    []int                // counters of the program
 	Operands  expression.Operands  // of expressions

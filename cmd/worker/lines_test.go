@@ -9,6 +9,11 @@ import (
 	"time"
 
 	"github.com/influxdata/line-protocol/v2/lineprotocol"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	resource "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
@@ -30,6 +35,50 @@ var encodedFormats = map[string]struct {
 		broken: []byte("m,machine=a,sensor=b value=1\n# a comment\nm,machine=a,sensor=b value=1\nm,machine=a,sen"),
 		reason: "line 4, byte 16: a tag is expected",
 	},
+	"otlp in Protobuf": {
+		settings: otlpSettings,
+		encode: func(t *testing.T, machine string, readings []batchReading) []byte {
+			b, err := proto.Marshal(encodePoints(machine, readings))
+			must(t, err)
+			return b
+		},
+		broken: []byte("\n\x05\x12\x03\x12\x01\x2a"),
+		reason: "the record ends too early, after reading 0",
+	},
+	"otlp in JSON": {
+		settings: otlpSettings,
+		encode: func(t *testing.T, machine string, readings []batchReading) []byte {
+			b, err := protojson.Marshal(encodePoints(machine, readings))
+			must(t, err)
+			return b
+		},
+		broken: []byte(`{"resourceMetrics":[{"resource":{"attributes":[{"key":"machine","value":{"stringValue":"a"}}]},
+			"scopeMetrics":[{"metrics":[{"gauge":{"dataPoints":[{"asInt":"1"},{"asInt":"x"}]}}]}]}]}`),
+		reason: "not OTLP after reading 1: a number is expected",
+	},
+}
+
+var otlpSettings = []string{"FORMAT=otlp", "READINGS_FIELD=@value", "KEY_FIELD=resource.machine+attributes.sensor", "TIME_FIELD=time",
+	"VALUE_FIELDS=value"}
+
+// encodePoints encodes readings as data points of a gauge.
+func encodePoints(machine string, readings []batchReading) *metrics.MetricsData {
+	text := func(name, v string) []*common.KeyValue {
+		return []*common.KeyValue{{Key: name, Value: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: v}}}}
+	}
+	gauge := &metrics.Gauge{}
+	for _, r := range readings {
+		p := &metrics.NumberDataPoint{Attributes: text("sensor", r.sensor), TimeUnixNano: uint64(r.at.UnixNano())}
+		if v, err := strconv.ParseFloat(r.value, 64); err == nil {
+			p.Value = &metrics.NumberDataPoint_AsDouble{AsDouble: v}
+		} else {
+			p.Flags = uint32(metrics.DataPointFlags_DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK)
+		}
+		gauge.DataPoints = append(gauge.DataPoints, p)
+	}
+	return &metrics.MetricsData{ResourceMetrics: []*metrics.ResourceMetrics{{
+		Resource:     &resource.Resource{Attributes: text("machine", machine)},
+		ScopeMetrics: []*metrics.ScopeMetrics{{Metrics: []*metrics.Metric{{Name: "readings", Data: &metrics.Metric_Gauge{Gauge: gauge}}}}}}}}
 }
 
 // encodeLines encodes readings in the line protocol, with lines between them that no value is mapped to.

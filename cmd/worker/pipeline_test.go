@@ -45,7 +45,7 @@ func TestPipelinePage(t *testing.T) {
 			continue
 		}
 		examples++
-		environ := append(pageExport.FindAllString(fences["sh"], -1), "ODRADEK_GROUP=g")
+		environ := append(pageExport.FindAllString(strings.ReplaceAll(fences["sh"], "'", ""), -1), "ODRADEK_GROUP=g")
 		value := []byte(fences["json"])
 		if lines := fences["influx"]; lines != "" {
 			value = []byte(lines)
@@ -85,7 +85,7 @@ func TestPipelinePage(t *testing.T) {
 			t.Errorf("%s: the record gives\n%swant\n%s", name, got, fences["text"])
 		}
 	}
-	if examples != 3 || files != 1 {
+	if examples != 4 || files != 1 {
 		t.Errorf("%d examples and %d files read", examples, files)
 	}
 }

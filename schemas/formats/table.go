@@ -8,6 +8,7 @@ import (
 	"odradek/schemas/avro"
 	"odradek/schemas/influx"
 	"odradek/schemas/json"
+	"odradek/schemas/otlp"
 	"odradek/schemas/protobuf"
 )
 
@@ -17,6 +18,7 @@ var table = []*schemas.Format{
 	&json.Format,
 	&protobuf.Format,
 	&influx.Format,
+	&otlp.Format,
 }
 
 // Auto is the name that stands for the format of each record's schema in the registry.

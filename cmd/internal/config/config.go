@@ -107,7 +107,7 @@ type registrySettings struct {
 }
 
 type mappingSettings struct {
-	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto takes the type of each record's schema in the registry, and Avro for records without a schema id. json and influx (the line protocol of InfluxDB and Telegraf) need no registry."`
+	Format        string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto takes the type of each record's schema in the registry, and Avro for records without a schema id. json, influx (the line protocol of InfluxDB and Telegraf) and otlp (metrics of OpenTelemetry) need no registry."`
 	SchemaFile    string   `env:"SCHEMA_FILE" doc:"Schema of records without one: Avro, a .proto file (its first message), or with FORMAT=json a JSON Schema to check the mapping against. With Avro and .proto the worker looks for Confluent framing only in headers."`
 	KeyField      string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; site+id gives oslo/42. @key is the record's Kafka key, @key.id a field of it, @partition its partition. See docs/records.md."`
 	TimeField     string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp is the record's Kafka timestamp."`

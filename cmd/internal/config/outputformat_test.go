@@ -43,12 +43,14 @@ func TestOutputFormatFollowsTheInput(t *testing.T) {
 // TestFixedFormat: a mapping for a format whose paths are known is checked without a schema, and a schema file is a fault.
 func TestFixedFormat(t *testing.T) {
 	for settings, want := range map[string]string{
-		"ODRADEK_VALUE_FIELDS=usage":                                             "ODRADEK_VALUE_FIELDS: field \"usage\": is not fields.NAME",
-		"ODRADEK_SERIES_FIELDS=usage":                                            "ODRADEK_SERIES_FIELDS: field \"usage\": is not fields.NAME",
-		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_KEY_FIELD=host":                   "ODRADEK_KEY_FIELD: key \"host\": is neither name",
-		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_TIME_FIELD=at":                    "ODRADEK_TIME_FIELD: time \"at\": is not timestamp",
-		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_SCHEMA_FILE=outputformat_test.go": "ODRADEK_SCHEMA_FILE: set, but records in Influx line protocol have",
-		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_KEY_FIELD=tags.host+name":         "",
+		"ODRADEK_VALUE_FIELDS=usage":                                               "ODRADEK_VALUE_FIELDS: field \"usage\": is not fields.NAME",
+		"ODRADEK_SERIES_FIELDS=usage":                                              "ODRADEK_SERIES_FIELDS: field \"usage\": is not fields.NAME",
+		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_KEY_FIELD=host":                     "ODRADEK_KEY_FIELD: key \"host\": is neither name",
+		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_TIME_FIELD=at":                      "ODRADEK_TIME_FIELD: time \"at\": is not timestamp",
+		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_SCHEMA_FILE=outputformat_test.go":   "ODRADEK_SCHEMA_FILE: set, but records in Influx",
+		"ODRADEK_FORMAT=otlp":                                                      "ODRADEK_READINGS_FIELD: readings \"\": a record in OTLP metrics is an array",
+		"ODRADEK_FORMAT=otlp ODRADEK_READINGS_FIELD=@value ODRADEK_KEY_FIELD=name": "",
+		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_KEY_FIELD=tags.host+name":           "",
 	} {
 		_, faults, _ := Parse(append([]string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_KAFKA_BROKERS=b:9092", "ODRADEK_FORMAT=influx"},
 			strings.Fields(settings)...))

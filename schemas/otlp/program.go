@@ -1,0 +1,333 @@
+package otlp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"odradek/schemas"
+)
+
+// Format is the row of OTLP in the table of formats.
+var Format = schemas.Format{
+	Name: "otlp", Type: "OTLP", Title: "OTLP metrics", Plain: true, Fixed: true, Several: true,
+	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program { return newProgram(l, s.ID) },
+	Fields:  func(*schemas.Schema) (schemas.Fields, error) { return fields{}, nil },
+	Text:    text,
+	Leaves:  func(*schemas.Schema) (func([]byte, *schemas.Leaves) error, error) { return leaves, nil },
+	Like:    like,
+}
+
+// level is where a part of the key stands.
+type level uint8
+
+const (
+	levelResource level = iota
+	levelScope
+	levelMetric
+	levelPoint
+	levels
+)
+
+// The paths, or what they begin with.
+const (
+	pathResource   = "resource"
+	pathScope      = "scope"
+	pathName       = "name"
+	pathUnit       = "unit"
+	pathType       = "type"
+	pathAttributes = "attributes"
+	pathValue      = "value"
+	pathTime       = "time"
+)
+
+// fixedLevels are those of the paths of one step that are parts of a key.
+var fixedLevels = map[string]level{pathScope: levelScope, pathName: levelMetric, pathUnit: levelMetric, pathType: levelMetric}
+
+// program reads the data points of records.
+type program struct {
+	layout      *schemas.Layout
+	id          int32
+	value, time int32 // paths; time is -1 where the times are Kafka's
+	wanted      [levels][]wanted
+	err         *schemas.DecodeError // set: no record can be read
+}
+
+// wanted is a part of the key.
+type wanted struct {
+	name string
+	slot int
+}
+
+func newProgram(l *schemas.Layout, id int32) *program {
+	p := &program{layout: l, id: id, time: -1}
+	refuse := func(class, field, text string) *program {
+		p.err = &schemas.DecodeError{Class: class, Field: field, SchemaID: id, Err: errors.New(text)}
+		return p
+	}
+	if l.Item == nil || len(l.Sinks) > 1 || len(l.Sinks[0].Segs) > 0 {
+		return refuse(schemas.ClassMissingField, "@value", "a record is an array of readings: set readings_field=@value")
+	}
+	for i := range l.Item.Sinks {
+		s := &l.Item.Sinks[i]
+		if bad := (fields{}).Find(s); bad != nil {
+			return refuse(bad.Class, s.Text, s.Role.String()+" "+bad.Text)
+		}
+		switch first := s.Segs[0].Name; {
+		case first == pathValue:
+			p.value = int32(i)
+		case first == pathTime:
+			p.time = int32(i)
+		case first == pathResource:
+			p.wanted[levelResource] = append(p.wanted[levelResource], wanted{s.Segs[1].Name, s.Slot})
+		case first == pathAttributes:
+			p.wanted[levelPoint] = append(p.wanted[levelPoint], wanted{s.Segs[1].Name, s.Slot})
+		default:
+			p.wanted[fixedLevels[first]] = append(p.wanted[fixedLevels[first]], wanted{first, s.Slot})
+		}
+	}
+	return p
+}
+
+// Decode implements schemas.Program.
+func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
+	if p.err != nil {
+		return p.err
+	}
+	item, err := p.layout.BeginReadings(key, timestampMs, out, p.id)
+	if err != nil {
+		return err
+	}
+	w := walk{program: p, key: key, timestampMs: timestampMs, out: out, item: item}
+	if err := w.record(body); err != nil {
+		var e *schemas.DecodeError
+		if errors.As(err, &e) {
+			return e
+		}
+		e = &schemas.DecodeError{Class: schemas.ClassMalformed, SchemaID: p.id, Err: fmt.Errorf("not OTLP after reading %d: %w", w.n, err)}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Class, e.Err = schemas.ClassTruncated, fmt.Errorf("the record ends too early, after reading %d", w.n)
+		}
+		return e
+	}
+	p.layout.EndReadings(out)
+	return nil
+}
+
+// walk is told of what is in a record, level by level.
+type walk struct {
+	*program
+	key         []byte
+	timestampMs int64
+	out, item   *schemas.Reading
+	parts       [schemas.MaxKeyParts]schemas.KeyPart
+	found       [schemas.MaxKeyParts]bool
+	n           int // readings
+
+	list  *schemas.Leaves // where values are listed in the place of readings
+	leafs [levels][]leaf
+}
+
+// leaf is a part of the key that is listed.
+type leaf struct {
+	path string
+	part schemas.KeyPart
+}
+
+func (w *walk) record(body []byte) error {
+	if len(body) > 0 && body[0] == '{' {
+		return w.json(body)
+	}
+	return w.request(body)
+}
+
+// begin begins a resource, scope, metric or data point.
+func (w *walk) begin(l level) {
+	for _, x := range w.wanted[l] {
+		w.parts[x.slot], w.found[x.slot] = schemas.KeyPart{Kind: schemas.PartEmpty}, false
+	}
+	w.leafs[l] = w.leafs[l][:0]
+}
+
+// wants reports whether a part of the key of that level and name is looked for.
+func (w *walk) wants(l level, name []byte) bool {
+	for _, x := range w.wanted[l] {
+		if x.name == string(name) && !w.found[x.slot] {
+			return true
+		}
+	}
+	return w.list != nil
+}
+
+// set notes a part of the key. Of an attribute that comes twice the first counts.
+func (w *walk) set(l level, name []byte, part schemas.KeyPart) {
+	for _, x := range w.wanted[l] {
+		if x.name == string(name) && !w.found[x.slot] {
+			w.parts[x.slot], w.found[x.slot] = part, true
+		}
+	}
+	if w.list == nil {
+		return
+	}
+	path := string(name)
+	switch l {
+	case levelResource:
+		path = schemas.Under(pathResource, path)
+	case levelPoint:
+		path = schemas.Under(pathAttributes, path)
+	}
+	w.leafs[l] = append(w.leafs[l], leaf{path, part})
+}
+
+// textPart returns the part of a key that a text is: nothing is written of an empty one.
+func textPart(text []byte) schemas.KeyPart {
+	if len(text) == 0 {
+		return schemas.KeyPart{Kind: schemas.PartEmpty}
+	}
+	return schemas.KeyPart{Kind: schemas.PartText, Text: text}
+}
+
+func boolPart(v bool) schemas.KeyPart { return textPart(strconv.AppendBool(nil, v)) }
+
+func floatPart(f float64) schemas.KeyPart { return textPart(strconv.AppendFloat(nil, f, 'g', -1, 64)) }
+
+// metric is what is known of a metric before its data points.
+type metric struct {
+	kind        kind
+	name, unit  []byte
+	temporality uint64
+	monotonic   bool
+	count, sum  []byte // the names of the two readings of a histogram, made when they are needed
+}
+
+// kind is the number of the member of a metric's oneof.
+type kind int
+
+const (
+	kindGauge       kind = 5
+	kindSum         kind = 7
+	kindHistogram   kind = 9
+	kindExponential kind = 10
+	kindSummary     kind = 11
+)
+
+// The temporalities.
+const (
+	delta      = 1
+	cumulative = 2
+)
+
+// typeOf says what kind of series a metric is.
+func (m *metric) typeOf() string {
+	switch {
+	case m.kind == kindGauge:
+		return "gauge"
+	case m.kind == kindSummary:
+		return "counter"
+	case m.temporality == delta:
+		return "delta"
+	case m.temporality == cumulative && (m.kind != kindSum || m.monotonic):
+		return "counter"
+	}
+	return "sum"
+}
+
+// startMetric notes what parts of the key a metric has.
+func (w *walk) startMetric(m *metric) {
+	w.begin(levelMetric)
+	w.set(levelMetric, []byte(pathName), textPart(m.name))
+	if w.wants(levelMetric, []byte(pathUnit)) {
+		w.set(levelMetric, []byte(pathUnit), textPart(m.unit))
+	}
+	if w.wants(levelMetric, []byte(pathType)) {
+		w.set(levelMetric, []byte(pathType), textPart([]byte(m.typeOf())))
+	}
+}
+
+// rename sets the name of the metric's next readings.
+func (w *walk) rename(name []byte) {
+	for _, x := range w.wanted[levelMetric] {
+		if x.name == pathName {
+			w.parts[x.slot] = textPart(name)
+		}
+	}
+	if w.list != nil {
+		w.leafs[levelMetric][0].part = textPart(name)
+	}
+}
+
+// point is a data point.
+type point struct {
+	time  uint64
+	value float64 // of a gauge or a sum
+	count float64
+	sum   float64
+	total bool // it has a sum
+	flags uint64
+}
+
+const noRecordedValue = 1
+
+// add adds the readings of a data point, whose attributes have been set.
+func (w *walk) add(m *metric, p *point) error {
+	missing := p.flags&noRecordedValue != 0
+	if missing {
+		p.value, p.count, p.sum = math.NaN(), math.NaN(), math.NaN()
+	}
+	if m.kind == kindGauge || m.kind == kindSum {
+		return w.reading(p.time, p.value)
+	}
+	if m.count == nil {
+		m.count = append(m.name[:len(m.name):len(m.name)], ".count"...)
+		m.sum = append(m.name[:len(m.name):len(m.name)], ".sum"...)
+	}
+	w.rename(m.count)
+	if err := w.reading(p.time, p.count); err != nil || !p.total {
+		return err
+	}
+	w.rename(m.sum)
+	return w.reading(p.time, p.sum)
+}
+
+// reading adds a reading.
+func (w *walk) reading(time uint64, v float64) error {
+	if w.list != nil {
+		return w.listed(time, v)
+	}
+	l, item := w.layout.Item, w.item
+	l.Reset(item, w.id)
+	for i := range w.wanted {
+		for _, x := range w.wanted[i] {
+			item.Parts[x.slot] = w.parts[x.slot]
+		}
+	}
+	item.Values[0] = schemas.Finite(v, w.value, item)
+	switch {
+	case w.time < 0:
+	case time == 0:
+		if w.timestampMs >= 0 {
+			item.Time, _ = schemas.ClockMillis.Micros(w.timestampMs)
+		}
+	case time > math.MaxInt64:
+		item.Fail(w.time, schemas.FaultTimeRange)
+	default:
+		item.Time, _ = schemas.ClockNanos.Micros(int64(time))
+	}
+	err := l.Finish(w.key, w.timestampMs, item)
+	if err == nil && item.Skipped == schemas.NotSkipped {
+		err = w.layout.AddReading(w.out)
+	}
+	if err == nil {
+		w.n++
+		return nil
+	}
+	var e *schemas.DecodeError
+	if errors.As(err, &e) {
+		at := *e
+		at.Err = fmt.Errorf("reading %d: %w", w.n, e.Err)
+		return &at
+	}
+	return err
+}
