@@ -48,6 +48,7 @@ func (m Mapping) computedValues() (byName map[string]*computed, faults []error) 
 
 // expressions compiles the expressions of a mapping and adds the paths that they use to l.
 func (m Mapping) expressions(l *Layout) error {
+	l.extra = l.screens || l.Key != nil || m.OnlyIf != "" || l.computed != nil
 	var faults []error
 	fault := func(begin, text string, err error) {
 		for line := range strings.SplitSeq(err.Error(), "\n") {

@@ -125,6 +125,7 @@ type Layout struct {
 	recordKey int    // which part is "@key"; -1: none
 	partition int    // which part is "@partition"; -1: none
 	kafkaTime bool
+	extra     bool // a reading needs more than its sinks: resetMore, finishMore
 	Width     int
 	Unit      string   // of times without a logical type; "": the format's own, milliseconds if it has none
 	Texts     TimeText // of event times

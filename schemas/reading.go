@@ -58,7 +58,6 @@ type Work struct {
 	Parts     [MaxKeyParts]KeyPart // of the key
 	Saved     [MaxSaves]int        // positions in the record that are read twice
 	Counts    []int                // counters of the program
-	Operands  expression.Operands  // of expressions
 	scratch   []byte
 	fault     Fault
 	faultSink int32
@@ -68,6 +67,7 @@ type Work struct {
 	layout    *Layout  // of such an item
 	lacks     bool     // it lacks a mapped field
 	absent    []bool   // of each value, that the reading has no such field; empty: it has all
+	Operands  expression.Operands
 }
 
 // Reset prepares a reading for a record's values.
@@ -86,6 +86,13 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 	for i := range l.Parts {
 		out.Parts[i].Kind = PartNone
 	}
+	if l.extra {
+		l.resetMore(out)
+	}
+}
+
+// resetMore prepares what few layouts have.
+func (l *Layout) resetMore(out *Reading) {
 	if l.operands > 0 {
 		out.Operands.Reset(l.operands)
 	}
@@ -112,20 +119,34 @@ func (r *Reading) SetKafkaKey(of *Reading) {
 // reports the record's first fault, if any, as a *DecodeError. key is the Kafka
 // key, timestampMs the Kafka timestamp. A record for which OnlyIf is false is skipped, whatever else is wrong with its fields.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
+	if l.extra {
+		return l.finishMore(key, timestampMs, out)
+	}
+	if out.faulty() {
+		return l.finish(key, timestampMs, out)
+	}
+	return nil
+}
+
+// faulty reports whether a reading is not complete yet, or has a fault.
+func (r *Reading) faulty() bool {
+	return uint(len(r.Key)-1) >= MaxKeyBytes || r.Time == NoTime || r.fault != FaultNone
+}
+
+// finishMore completes a reading that has a condition, values that are computed, or values that are not taken.
+func (l *Layout) finishMore(key []byte, timestampMs int64, out *Reading) error {
 	if l.onlyIf != nil {
 		if holds, err := l.holds(out); !holds {
 			return err
 		}
 	}
-	if uint(len(out.Key)-1) >= MaxKeyBytes || out.Time == NoTime || out.fault != FaultNone {
+	if out.faulty() {
 		if err := l.finish(key, timestampMs, out); err != nil {
 			return err
 		}
 	}
-	if l.computed != nil {
-		if err := l.compute(out); err != nil {
-			return err
-		}
+	if err := l.compute(out); err != nil {
+		return err
 	}
 	if l.screens {
 		l.screen(out)
@@ -340,6 +361,7 @@ func (m Mapping) itemize(l *Layout, err error) (*Layout, error) {
 	record, item := *l, *l
 	record.Sinks, item.Sinks = nil, nil
 	record.Item, record.own, record.computed = &item, owner{record: true, key: true, time: true}, nil
+	item.extra = true                             // it begins with what its record has
 	if l.onlyIf != nil && uses(l.onlyIf, array) { // it is about each reading
 		record.onlyIf = nil
 	} else {
