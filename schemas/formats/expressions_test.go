@@ -368,7 +368,7 @@ func TestOnlyIfItems(t *testing.T) {
 // TestExpressionsOfLines: measurement, tags and fields of the line protocol are what expressions use; a line that lacks the fields of
 // a computed value has none.
 func TestExpressionsOfLines(t *testing.T) {
-	m := schemas.Mapping{Key: "tags.host", Fields: []string{"fields.idle", "busy"}, Readings: "@value",
+	m := schemas.Mapping{Key: "tags.host", Fields: []string{"fields.idle", "busy", "fields.load"}, Readings: "@value",
 		Computed: []string{"busy = 100.0 - fields.idle"},
 		OnlyIf:   `name == "cpu" && tags.host != "b" && (!has(fields.state) || fields.state == "o\"k") && (!has(fields.n) || fields.n > 2)`}
 	d, err := NewDecoder(m, nil, Options{Format: "influx"})
@@ -376,7 +376,7 @@ func TestExpressionsOfLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := "cpu,host=a idle=20,state=\"o\\\"k\" 1\ncpu,host=b idle=30 2\nmem,host=a idle=40 3\ncpu,host=c state=\"o\\\"k\" 4\n" +
-		"cpu,host=d idle=50,n=2i 5\ncpu,host=e idle=60,n=3i 6\ncpu,host=f idle=70,state=\"bad\" 7"
+		"cpu,host=d idle=50,n=2i 5\ncpu,host=e idle=60,n=3i 6\ncpu,host=f idle=70,state=\"bad\" 7\ncpu,host=g load=3 8"
 	var r schemas.Reading
 	if err := d.Decode(t.Context(), nil, []byte(lines), 0, nil, &r); err != nil {
 		t.Fatal(err)
@@ -386,7 +386,7 @@ func TestExpressionsOfLines(t *testing.T) {
 		key, _, v := r.At(i)
 		got = append(got, fmt.Sprint(string(key), v))
 	}
-	if want := []string{"a[20 80]", "e[60 40]"}; !slices.Equal(got, want) {
+	if want := []string{"a[20 80 NaN]", "e[60 40 NaN]", "g[NaN NaN 3]"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if err := d.Decode(t.Context(), nil, []byte("mem,host=a idle=40 3"), 0, nil, &r); err != nil || r.Skipped != schemas.SkippedFiltered {
