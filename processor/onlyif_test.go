@@ -57,7 +57,8 @@ func TestOnlyIf(t *testing.T) {
 	for _, r := range b.read("dlq") {
 		if class := head(&r, "odradek.error.class"); class == "expression" {
 			failed++
-			if why := head(&r, "__streams.errors.message"); !strings.Contains(why, `only_if id != "s3" && a >= 2: `) || !strings.Contains(why, "a is null") && !strings.Contains(why, "a is string") {
+			if why := head(&r, "__streams.errors.message"); !strings.Contains(why, `only_if id != "s3" && a >= 2: `) ||
+				!strings.Contains(why, "a is null") && !strings.Contains(why, "a is string") {
 				t.Error(why)
 			}
 		} else if class != "tombstone" {

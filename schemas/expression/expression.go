@@ -280,7 +280,8 @@ func faults(issues *cel.Issues) error {
 	var list []error
 	for _, e := range issues.Errors() {
 		text := readable(e.Message)
-		if strings.Contains(text, "no matching overload") && !strings.Contains(text, "'[]'") && strings.Contains(text, "double") && strings.Contains(text, "int") {
+		if strings.Contains(text, "no matching overload") && !strings.Contains(text, "'[]'") &&
+			strings.Contains(text, "double") && strings.Contains(text, "int") {
 			text += "; write 32.0 for a double, or int(x), double(x)"
 		}
 		list = append(list, fmt.Errorf("column %d: %s", max(e.Location.Column(), 0)+1, text))
