@@ -180,13 +180,18 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 }
 
 // transform returns what a sample's values become before they enter windows. They are valid until the next call. A transform
-// that the reading in force has not is left out, and forgets: its value goes to no window.
+// that the reading in force has not is left out: its value goes to no window. So are all where no detector of that reading reads
+// the series.
 func (s *State) transform(k *Key, time int64, values []float64) []float64 {
 	s.transformed = append(s.transformed[:0], values...)
+	unjudged := s.readings.unjudged != nil && s.readings.unjudged(k.Name())
 	for i := range k.Set.Transforms {
 		t := &k.Set.Transforms[i]
-		if slices.Contains(s.readings.untransformed, t.ID) {
+		switch {
+		case unjudged:
 			k.Forget(t)
+			continue
+		case slices.Contains(s.readings.untransformed, t.ID):
 			continue
 		}
 		v, reset := k.Transform(t, time, values[t.Column])

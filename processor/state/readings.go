@@ -25,6 +25,9 @@ type readings struct {
 	// unreadThen reports the same without regard to the configuration; nil: a detector of the reading in force reads all keys,
 	// or each may fall silent.
 	unreadThen func(key []byte) bool
+	// unjudged reports the keys that no detector of the reading in force reads, also where they may fall silent: their values were
+	// not transformed. nil: the configured reading is in force, or a detector reads all keys.
+	unjudged func(key []byte) bool
 	// lost are the values that samples of the reading in force have lost since: a reading between it and the configured one
 	// had no such field. So samples that were held then had none either.
 	lost []int
@@ -145,6 +148,22 @@ func (r *readings) without(sm *Sample, lost []int) *Sample {
 	return &r.masked
 }
 
+// forgetSince has keys that were loaded forget what transforms remembered at their snapshots, where a reading that was decided on
+// since has no such transform. Such a key is to be written again.
+func (s *State) forgetSince(rewrite func(*Key)) {
+	without := func(k *Key) (list []uint64) {
+		for d := s.decisions.Latest(rules.KindReading, nil); d != nil && d.Offset >= k.AsOf; d = d.Before() {
+			list = append(list, s.readings.configured.TransformsWithout(&d.Value.(*rules.Decided).Reading)...)
+		}
+		return list
+	}
+	for k := range s.Keys.All {
+		if k.Former.Any() && k.ForgetAll(without(k)) {
+			rewrite(k)
+		}
+	}
+}
+
 // loseHeld takes the values out of loaded held samples that they have lost since their keys' snapshots. Such a key is to be
 // written again.
 func (s *State) loseHeld(rewrite func(*Key)) {
@@ -174,6 +193,11 @@ func (s *State) enforceReading(d *rules.Decision) {
 		watermark = NoTime
 	}
 	s.followReading(&value.Reading, watermark)
+	for k := range s.Keys.All {
+		if len(s.readings.untransformed) > 0 && k.AsOf <= d.Offset {
+			k.ForgetAll(s.readings.untransformed)
+		}
+	}
 	s.readings.lost = s.lostSince(d.Offset + 1)
 	s.readings.missing = repaired || !s.readings.inForce.Equal(&s.readings.configured)
 }
@@ -228,12 +252,13 @@ func (s *State) replacingBy(in *rules.Reading) (list []replacing) {
 
 // followKeys has detectors read the series that those of a reading read.
 func (s *State) followKeys(in *rules.Reading, configured bool) {
-	s.readings.unreadThen = nil
+	none := unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
+	s.readings.unreadThen, s.readings.unread, s.readings.unjudged = nil, nil, nil
 	if !in.Silences {
-		s.readings.unreadThen = unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
+		s.readings.unreadThen = none
 	}
-	if s.readings.unread = nil; !configured {
-		s.readings.unread = s.readings.unreadThen
+	if !configured {
+		s.readings.unread, s.readings.unjudged = s.readings.unreadThen, none
 	}
 	for _, d := range s.dets {
 		var unread func(key []byte) bool

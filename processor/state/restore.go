@@ -140,6 +140,7 @@ func (s *State) finishRestore(f Floor, committed int64, ahead bool) error {
 		}
 	}
 	s.loseHeld(s.Restore.loader.RewriteHeld)
+	s.forgetSince(s.Restore.loader.Rewrite)
 	for _, k := range drop {
 		if stale := s.Restore.loader.Unload(k); k.InLog {
 			s.records.AddStale(k, stale...)

@@ -84,10 +84,13 @@ func (l *Loader) Finish() error {
 	return nil
 }
 
+// Rewrite has a loaded key be written again.
+func (l *Loader) Rewrite(k *series.Key) { l.rewrite[k] = struct{}{} }
+
 // RewriteHeld has the held samples of a loaded key be written again.
 func (l *Loader) RewriteHeld(k *series.Key) {
 	l.to.Records.DropHeldFrom(k, -1)
-	l.rewrite[k] = struct{}{}
+	l.Rewrite(k)
 }
 
 // Unload removes a key, and returns the records of it that are in the changelog beside its head.

@@ -2,6 +2,7 @@ package series
 
 import (
 	"math"
+	"slices"
 
 	"odradek/processor/state/rules"
 )
@@ -109,6 +110,17 @@ func (k *Series) Forget(t *SetTransform) {
 	if t.Remembers() {
 		k.Former.values[t.at] = formerValue{value: math.NaN()}
 	}
+}
+
+// ForgetAll forgets the values of transforms, and reports whether there was one.
+func (k *Series) ForgetAll(ids []uint64) (any bool) {
+	for i := range k.Set.Transforms {
+		if t := &k.Set.Transforms[i]; t.Remembers() && slices.Contains(ids, t.ID) {
+			any = any || k.Former.values[t.at].value == k.Former.values[t.at].value
+			k.Forget(t)
+		}
+	}
+	return any
 }
 
 // Former appends what transforms remember, a section of a head: number, and for each value
