@@ -37,7 +37,8 @@ func TestSeverityOfRecurringFaults(t *testing.T) {
 		r.History = max(r.History, history)
 		return r
 	}
-	list := []Params{threshold(Conformal, 0.001, 512), threshold(Conformal, 0.01, 512), threshold(Conformal, 0.02, 1024), threshold(Quantile, 0.995, 512),
+	list := []Params{threshold(Conformal, 0.001, 512), threshold(Conformal, 0.01, 512), threshold(Conformal, 0.02, 1024),
+		threshold(Quantile, 0.995, 512),
 		threshold(MAD, 6, 512), threshold(Mean, 4, 512), threshold(Fixed, 8, 512)}
 	for _, o := range ordinary {
 		name, next := o.name, o.next

@@ -64,7 +64,8 @@ func makeRuling(s *State, d *decided) {
 	for i, det := range s.dets {
 		list[i] = det.DetectorConfig
 		if det.Name == string(d.subject) {
-			list[i].Threshold, list[i].MaxP, list[i].Guard, list[i].Events = ruling.Threshold, ruling.Alarm.MaxP, ruling.Alarm.Guard, ruling.Alarm.Events
+			list[i].Threshold, list[i].MaxP = ruling.Threshold, ruling.Alarm.MaxP
+			list[i].Guard, list[i].Events = ruling.Alarm.Guard, ruling.Alarm.Events
 			list[i].Shadow = ruling.Alarm.Shadow
 		}
 	}

@@ -54,11 +54,11 @@ func TestFaults(t *testing.T) {
 		{`Message{a: 1} == null`, false, "column 8: a field is named as a"},
 		{`ok ? 1 : "x"`, true, `column 4: found no matching overload for '?:'`},
 	} {
-		make := Condition
+		compile := Condition
 		if c.value {
-			make = Value
+			compile = Value
 		}
-		e, err := make(c.text)
+		e, err := compile(c.text)
 		if err == nil {
 			var list []Type
 			for i := range e.Paths {

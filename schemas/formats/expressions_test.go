@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,7 +71,8 @@ func machineEncoders(t testing.TB) map[string]func(r *machineRecord) []byte {
 	}
 	return map[string]func(r *machineRecord) []byte{
 		"avro": func(r *machineRecord) []byte {
-			m := map[string]any{"code": r.code, "quality": nil, "site": nil, "raw": nil, "tags": map[string]any{}, "at": time.UnixMilli(r.at).UTC(), "ok": r.ok}
+			m := map[string]any{"code": r.code, "quality": nil, "site": nil, "raw": nil, "tags": map[string]any{},
+				"at": time.UnixMilli(r.at).UTC(), "ok": r.ok}
 			if r.quality != "" {
 				m["quality"] = goavro.Union("Quality", r.quality)
 			}
@@ -259,7 +261,8 @@ func TestOnlyIf(t *testing.T) {
 // TestOnlyIfFirst: a record for which the condition is false is left out, whatever its key, time and values are; one that is
 // cut off is broken all the same.
 func TestOnlyIfFirst(t *testing.T) {
-	d, err := NewDecoder(schemas.Mapping{Key: "id", Time: "at", Fields: []string{"v"}, OnlyIf: `type == "data" && x.y > 1.0`}, nil, Options{Format: "json"})
+	d, err := NewDecoder(schemas.Mapping{Key: "id", Time: "at", Fields: []string{"v"}, OnlyIf: `type == "data" && x.y > 1.0`}, nil,
+		Options{Format: "json"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,8 +297,9 @@ func TestOnlyIfFirst(t *testing.T) {
 // TestOnlyIfReadings: a record with an array of readings is left out as a whole, and its readings have what they had.
 func TestOnlyIfReadings(t *testing.T) {
 	rng := seedtest.New(t)
-	m := schemas.Mapping{Key: "data.points.sensor+machine", Time: "data.points.at", Fields: []string{"data.points.v", "ambient"}, Readings: "data.points",
-		OnlyIf: `ambient > 0.0 && machine != "press-1"`}
+	m := schemas.Mapping{Key: "data.points.sensor+machine", Time: "data.points.at", Fields: []string{"data.points.v", "ambient"},
+		Readings: "data.points",
+		OnlyIf:   `ambient > 0.0 && machine != "press-1"`}
 	plain := m
 	plain.OnlyIf = ""
 	for format, encode := range plantEncoders(t) {
@@ -324,7 +328,7 @@ func TestOnlyIfReadings(t *testing.T) {
 			for i := range n {
 				k, at, v := got.At(i)
 				k2, at2, v2 := want.At(i)
-				if string(k) != string(k2) || at != at2 || v[1] != v2[1] {
+				if !bytes.Equal(k, k2) || at != at2 || v[1] != v2[1] {
 					t.Fatalf("%s: reading %d is %s %d %v, want %s %d %v", format, i, k, at, v, k2, at2, v2)
 				}
 			}

@@ -138,7 +138,8 @@ func TestTextValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r schemas.Reading
-		if err := d.Decode(t.Context(), []byte("k"), []byte(text), 5, nil, &r); err == nil || !strings.Contains(err.Error(), "text_values=number") {
+		err = d.Decode(t.Context(), []byte("k"), []byte(text), 5, nil, &r)
+		if err == nil || !strings.Contains(err.Error(), "text_values=number") {
 			t.Errorf("%s: a number in quotes is %v", format, err)
 		}
 	}

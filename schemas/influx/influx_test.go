@@ -298,7 +298,7 @@ func TestRecords(t *testing.T) {
 		}
 		var r schemas.Reading
 		split := schemas.NewSplitter([]string{"v", "w"})
-		got := ""
+		var got string
 		var e *schemas.DecodeError
 		if err := compile(t, m).Decode(nil, []byte(c.record), kafkaTime, &r); errors.As(err, &e) {
 			got = e.Class + ": " + e.Err.Error()

@@ -75,14 +75,14 @@ func newProgram(l *schemas.Layout, id int32) *program {
 		if bad := (fields{}).Find(s); bad != nil {
 			return refuse(bad.Class, s.Text, s.Role.String()+" "+bad.Text)
 		}
-		switch first := s.Segs[0].Name; {
-		case first == pathValue:
+		switch first := s.Segs[0].Name; first {
+		case pathValue:
 			p.value = int32(i)
-		case first == pathTime:
+		case pathTime:
 			p.time = int32(i)
-		case first == pathResource:
+		case pathResource:
 			p.wanted[levelResource] = append(p.wanted[levelResource], wanted{s.Segs[1].Name, s.Slot})
-		case first == pathAttributes:
+		case pathAttributes:
 			p.wanted[levelPoint] = append(p.wanted[levelPoint], wanted{s.Segs[1].Name, s.Slot})
 		default:
 			p.wanted[fixedLevels[first]] = append(p.wanted[fixedLevels[first]], wanted{first, s.Slot})

@@ -300,11 +300,12 @@ func (k *checker) registry() {
 	}
 	if m.SchemaFile != "" {
 		text, err := os.ReadFile(m.SchemaFile)
-		if formats.Fixed(m.Format) {
+		switch {
+		case formats.Fixed(m.Format):
 			k.add("SCHEMA_FILE", "set, but records in "+formats.Title(m.Format)+" have no schema", "unset it")
-		} else if err != nil {
+		case err != nil:
 			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
-		} else if k.c.RecordMapping().Validate() == nil {
+		case k.c.RecordMapping().Validate() == nil:
 			var problems []string
 			for _, err := range formats.CheckFile(m.Format, k.c.RecordMapping(), string(text)) {
 				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))

@@ -48,7 +48,7 @@ func TestFixedFormat(t *testing.T) {
 		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_KEY_FIELD=host":                     "ODRADEK_KEY_FIELD: key \"host\": is neither name",
 		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_TIME_FIELD=at":                      "ODRADEK_TIME_FIELD: time \"at\": is not timestamp",
 		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_SCHEMA_FILE=outputformat_test.go":   "ODRADEK_SCHEMA_FILE: set, but records in Influx",
-		"ODRADEK_FORMAT=otlp":                                                      "ODRADEK_READINGS_FIELD: readings \"\": a record in OTLP metrics is an array",
+		"ODRADEK_FORMAT=otlp":                                                      "ODRADEK_READINGS_FIELD: readings \"\": a record in OTLP",
 		"ODRADEK_FORMAT=otlp ODRADEK_READINGS_FIELD=@value ODRADEK_KEY_FIELD=name": "",
 		"ODRADEK_VALUE_FIELDS=fields.v ODRADEK_KEY_FIELD=tags.host+name":           "",
 	} {

@@ -100,7 +100,9 @@ func NewHeldWriter(f HeldFormat, maxRecord int) HeldWriter {
 // Segments writes the segments that have become full and returns those that the head has to name;
 // old are those that the last head names. lastTime is the time of the key's last sample that
 // is not held, born the offset of its first sample.
-func (w *HeldWriter) Segments(old []HeldSegment, held HeldSamples, lastTime, born int64, put func(name HeldName, value []byte)) []HeldSegment {
+func (w *HeldWriter) Segments(
+	old []HeldSegment, held HeldSamples, lastTime, born int64, put func(name HeldName, value []byte),
+) []HeldSegment {
 	w.tail = w.tail[:0]
 	if held.Len() == 0 {
 		return nil

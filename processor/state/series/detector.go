@@ -242,7 +242,7 @@ func (d *Setup) Configured() *rules.Ruling {
 	return &rules.Ruling{Threshold: d.Threshold, Alarm: rules.RulingAlarm{MaxP: d.MaxP, Guard: d.Guard, Events: d.Events, Shadow: d.Shadow}}
 }
 
-// Unruled reports whether the detector's configured ruling is not in force.
+// RulingDiffers reports whether the detector's configured ruling is not in force.
 func (d *Setup) RulingDiffers() bool {
 	return d.Judged && !(d.Decided && d.Ruling.Equal(d.Configured()))
 }
@@ -285,8 +285,8 @@ func (d *Setup) InForce() (*threshold.Params, *rules.RulingAlarm) {
 	return d.Ruling.Threshold, &fitted
 }
 
-// thresholdLike returns a threshold of the kind, the value and the span of want whose states have the form of one in a head, with so many numbers
-// of a history; nil if there is none.
+// thresholdLike returns a threshold of the kind, the value and the span of want whose states have the form of one in a head, with so
+// many numbers of a history; nil if there is none.
 func (d *Setup) thresholdLike(want threshold.Params, history int) *threshold.Params {
 	if want.History = history; want.Span > 0 {
 		want.History-- // the history is spread over time, and has one number more

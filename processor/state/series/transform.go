@@ -113,14 +113,15 @@ func (k *Series) Forget(t *SetTransform) {
 }
 
 // ForgetAll forgets the values of transforms, and reports whether there was one.
-func (k *Series) ForgetAll(ids []uint64) (any bool) {
+func (k *Series) ForgetAll(ids []uint64) (forgotten bool) {
 	for i := range k.Set.Transforms {
 		if t := &k.Set.Transforms[i]; t.Remembers() && slices.Contains(ids, t.ID) {
-			any = any || k.Former.values[t.at].value == k.Former.values[t.at].value
+			v := k.Former.values[t.at].value
+			forgotten = forgotten || v == v
 			k.Forget(t)
 		}
 	}
-	return any
+	return forgotten
 }
 
 // Former appends what transforms remember, a section of a head: number, and for each value

@@ -11,7 +11,8 @@ import (
 
 // transforming returns a series whose values a, b and c are transformed, of a set with one detector.
 func transforming(entries ...string) *Series {
-	sets := NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 1}}, []DetectorConfig{{Name: "d", Detector: scorer{window: 3}, Stride: 1}}, 1<<10)
+	sets := NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		[]DetectorConfig{{Name: "d", Detector: scorer{window: 3}, Stride: 1}}, 1<<10)
 	sets.AddTransforms(&rules.Reading{Decoding: rules.Decoding{Fields: []string{"a", "b[2]", "c"}}, Order: rules.Order{Transforms: entries}})
 	return &NewKey([]byte("k"), sets.For([]byte("k"))).Series
 }
@@ -94,13 +95,14 @@ func TestFormer(t *testing.T) {
 
 // TestTransformsOfSets: with each field a series of its own, the key decides; series of one transform share a set.
 func TestTransformsOfSets(t *testing.T) {
-	sets := NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 1}}, []DetectorConfig{{Name: "d", Detector: scorer{window: 3}, Stride: 1}}, 1<<10)
+	sets := NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		[]DetectorConfig{{Name: "d", Detector: scorer{window: 3}, Stride: 1}}, 1<<10)
 	sets.AddTransforms(&rules.Reading{Decoding: rules.Decoding{Fields: []string{"load", "bytes", "x[2]"}, Series: true},
 		Order: rules.Order{Transforms: []string{"bytes=rate", "x=difference"}}})
 	for key, want := range map[string]string{"m/bytes": "[1]", "n/bytes": "[1]", "m/load": "[]", "m/x[1]": "[2]", "bytes/load": "[]"} {
-		var got []rules.Transform
+		var got []int
 		for _, s := range sets.For([]byte(key)).Transforms {
-			got = append(got, s.Transform)
+			got = append(got, int(s.Transform))
 		}
 		if fmt.Sprint(got) != want {
 			t.Errorf("%s: transforms %v, want %s", key, got, want)
