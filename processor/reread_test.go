@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,10 @@ var changes = []change{
 	{"missing", func(_ *rand.Rand, to *rules.Reading) { to.Hold = !to.Hold }},
 	{"duplicates", func(_ *rand.Rand, to *rules.Reading) { to.DropDuplicates = !to.DropDuplicates }},
 	{"value_fields", func(r *rand.Rand, to *rules.Reading) {
-		to.Fields = [][]string{{"a"}, {"a", "b"}, {"b", "a"}, {"c[2]", "a"}}[r.IntN(4)]
+		to.Fields = [][]string{{"a", "b"}, {"b", "a"}, {"a"}, {"c[2]", "a"}}[r.IntN(4)]
+		if len(to.Computed) > 0 && !slices.Contains(to.Fields, "b") {
+			to.Fields = append(slices.Clone(to.Fields), "b")
+		}
 	}},
 	{"valid", func(r *rand.Rand, to *rules.Reading) { to.Valid = [][]string{nil, {"a=1..5"}, {"a=..4"}}[r.IntN(3)] }},
 	{"text_values", func(_ *rand.Rand, to *rules.Reading) { to.TextNumbers = !to.TextNumbers }},
@@ -46,7 +50,10 @@ var changes = []change{
 		to.Transforms = [][]string{nil, {"b=rate"}, {"b=difference"}}[r.IntN(3)] // no window has b, and no state is lost
 	}},
 	{"compute", func(r *rand.Rand, to *rules.Reading) {
-		to.Computed = [][]string{nil, {"a = 2.0 * b + 1.0"}, {"a=c == null ? b : 7.0 / (b - 2.0)"}}[r.IntN(3)]
+		to.Computed = [][]string{nil, {"b = 2.0 * a + 1.0"}, {"b=c == null ? a : 7.0 / (a - 2.0)"}}[r.IntN(3)] // no window has b
+		if len(to.Computed) > 0 && !slices.Contains(to.Fields, "b") {
+			to.Fields = append(slices.Clone(to.Fields), "b")
+		}
 	}},
 	{"only_if", func(r *rand.Rand, to *rules.Reading) {
 		to.OnlyIf = []string{"", "b != 3", `id in ["s1", "s2", "s3"] && c == null`, "a >= 2"}[r.IntN(4)]

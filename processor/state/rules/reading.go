@@ -150,13 +150,19 @@ func (r *Reading) columns() []string {
 	}
 	list := slices.Clone(r.Fields)
 	for i, f := range list {
-		for _, c := range r.Computed {
-			if name, _, _ := strings.Cut(c, "="); strings.TrimSpace(name) == f {
-				list[i] = c
-			}
-		}
+		list[i] = r.identity(f)
 	}
 	return list
+}
+
+// identity returns how a field is computed; a field that is a path, as it is.
+func (r *Reading) identity(field string) string {
+	for _, c := range r.Computed {
+		if name, _, _ := strings.Cut(c, "="); strings.TrimSpace(name) == field {
+			return c
+		}
+	}
+	return field
 }
 
 // sameSeries reports whether samples of two readings are of the same series and have their times from the same field.

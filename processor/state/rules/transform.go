@@ -65,7 +65,8 @@ func withoutCount(field string) string {
 type ColumnTransform struct {
 	Column int
 	Transform
-	// ID tells the transforms of two readings apart: it is a hash of field, place in the field and transform.
+	// ID tells the transforms of two readings apart: it is a hash of field, place in the field and transform. Of a computed
+	// value it has the expression.
 	ID uint64
 }
 
@@ -90,7 +91,7 @@ func (r *Reading) TransformsOf(key []byte) (list []ColumnTransform) {
 			if t.About(f) || r.Series && withoutCount(t.Field) == f {
 				for i := range width {
 					h := fnv.New64a()
-					fmt.Fprintf(h, "%q %d %d", withoutCount(t.Field), i, t.Transform)
+					fmt.Fprintf(h, "%q %d %d", r.identity(withoutCount(t.Field)), i, t.Transform)
 					list = append(list, ColumnTransform{at + i, t.Transform, h.Sum64()})
 				}
 			}
@@ -119,7 +120,7 @@ func (r *Reading) transformIDs() (list []uint64) {
 
 // TransformsWithout returns the IDs of r's transforms that another reading has not.
 func (r *Reading) TransformsWithout(o *Reading) []uint64 {
-	if slices.Equal(r.Transforms, o.Transforms) && slices.Equal(r.Fields, o.Fields) {
+	if slices.Equal(r.Transforms, o.Transforms) && slices.Equal(r.columns(), o.columns()) {
 		return nil
 	}
 	others := o.transformIDs()
