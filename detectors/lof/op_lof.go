@@ -423,8 +423,16 @@ func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contrib
 
 // Describe returns the neighbours with their distances, and the densities whose ratio is the score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
-	r, _ = nearRow(&r, fresh)
-	t := newTask(&r, nil)
+	if r.X64 != nil {
+		t, s := newWideTask(&r), WideScorer{}
+		return describe(d, &r, fresh, &t, s.Neighbours(&t.p, t.points, t.dim, t.virtuals))
+	}
+	t, s := newTask(&r, nil), Scorer{}
+	return describe(d, &r, fresh, &t, func(i int) []int { return s.Neighbours(&t.p, t.points, t.dim, t.virtuals, i) })
+}
+
+// describe is Describe of a task, whose points have the neighbours by which they are scored.
+func describe[F float32 | float64](d *detector, r *detectors.Rows, fresh int, t *task[F], neighbours func(i int) []int) detectors.Evidence {
 	n, row := len(t.points)/t.dim, r.Row(fresh)
 	first := r.Len() - n - d.p.Embed + 1 // row of the first point
 	at := n - r.Fresh + fresh
@@ -438,11 +446,10 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 		}
 		return math.Sqrt(square)
 	}
-	var s Scorer
 	lists := map[int][]int{}
 	near := func(i int) []int {
 		if _, ok := lists[i]; !ok {
-			lists[i] = s.Neighbours(&t.p, t.points, t.dim, t.virtuals, i)
+			lists[i] = neighbours(i)
 			slices.SortStableFunc(lists[i], func(a, b int) int { return cmp.Compare(apart(i, a), apart(i, b)) })
 		}
 		return lists[i]
@@ -479,7 +486,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 			detectors.Measure{Name: "mean density of the neighbours", Field: detectors.AllFields, Value: sum / float64(len(mine))})
 	}
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
-	if p, ok := d.Explain(r, fresh, 0, expected, shares); ok {
+	if p, ok := d.Explain(*r, fresh, 0, expected, shares); ok {
 		e.Part, e.Fields = p, shares
 	}
 	return e

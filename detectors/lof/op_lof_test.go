@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 )
 
 func TestLOFFaultsAreReportedTogether(t *testing.T) {
@@ -87,5 +88,39 @@ func TestLOFExplains(t *testing.T) {
 		if _, ok := d.(detectors.Explainer).Explain(r, 0, 0, expected, contribution); ok {
 			t.Errorf("%+v: an explanation of equal rows", p)
 		}
+	}
+}
+
+// TestWideEvidence: the densities that explain a score of float64 rows make that score, also where float32 would not tell which of
+// the points a million away are the nearer.
+func TestWideEvidence(t *testing.T) {
+	rng := seedtest.New(t)
+	compared := 0
+	for range 300 {
+		p := OpParams{Window: 15 + rng.IntN(20), K: 3 + rng.IntN(4), Embed: 1 + rng.IntN(5)}
+		d := detectors.Must(New(p))
+		r := detectors.Rows{Dim: 1, Fresh: 1, Params: d.Params(), Scores: make([]float32, 1)}
+		n, high := d.Window(), 1+rng.IntN(6)
+		for i := range n {
+			if r.X64 = append(r.X64, rng.NormFloat64()); i >= n-high {
+				r.X64[i] = 1e6
+			}
+		}
+		opCPU(t.Context(), &r, detectors.Sequential)
+		measures := map[string]float64{}
+		for _, m := range d.(detectors.Describer).Describe(r, 0).Measures {
+			measures[m.Name] = m.Value
+		}
+		own, others := measures["local reachability density"], measures["mean density of the neighbours"]
+		if own == 0 {
+			continue // all neighbours are on one spot
+		}
+		compared++
+		if got, want := others/own, float64(r.Scores[0]); math.Abs(got-want) > 1e-5*max(1, want) {
+			t.Errorf("%+v, %d high values: the evidence makes a score of %v, it is %v", p, high, got, want)
+		}
+	}
+	if compared < 150 {
+		t.Errorf("only %d of 300 have densities", compared)
 	}
 }

@@ -26,18 +26,11 @@ type WideScorer struct {
 func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim int, virtuals, counts []float64, each int,
 	parallel func(n int, f func(i int)), done func() bool) {
 	n := len(points) / dim
-	all := points
-	if len(counts) > 0 {
-		all = slices.Concat(points, virtuals)
+	if !s.load(p, points, dim, virtuals) {
+		fill(scores, float32(math.NaN()))
+		return
 	}
-	total := len(all) / dim
-	for _, v := range all {
-		if v-v != 0 {
-			fill(scores, float32(math.NaN()))
-			return
-		}
-	}
-	if s.k = min(p.K, total-1); s.k < 1 {
+	if s.k < 1 {
 		fill(scores, 1)
 		return
 	}
@@ -61,9 +54,7 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 		l.score(p, s.k, from, to, n-len(scores), scores)
 		return
 	}
-	s.points, s.dim = all, dim
-	s.lists, s.kdist = slices.Grow(s.lists[:0], total)[:total], grown(s.kdist, total)
-	clear(s.lists)
+	total := s.begin()
 	if dim == 1 {
 		s.searchLine()
 	} else if len(scores) > 1 || len(counts) > 0 { // mostly all are needed
@@ -116,6 +107,40 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 			sum += density(o.at)
 		}
 		scores[f] = float32(p.factor(sum, density(i), s.k))
+	}
+}
+
+// load takes the points of a task. It reports whether all numbers are finite.
+func (s *WideScorer) load(p *Params, points []float64, dim int, virtuals []float64) bool {
+	s.points, s.dim = points, dim
+	if len(virtuals) > 0 {
+		s.points = slices.Concat(points, virtuals)
+	}
+	s.k = min(p.K, len(s.points)/dim-1)
+	return !slices.ContainsFunc(s.points, func(v float64) bool { return v-v != 0 })
+}
+
+// begin forgets the lists of the points before and returns the number of points.
+func (s *WideScorer) begin() int {
+	total := len(s.points) / s.dim
+	s.lists, s.kdist = slices.Grow(s.lists[:0], total)[:total], grown(s.kdist, total)
+	clear(s.lists)
+	return total
+}
+
+// Neighbours returns what Scorer.Neighbours does of points of float64: the neighbours of each point by which Score scores.
+func (s *WideScorer) Neighbours(p *Params, points []float64, dim int, virtuals []float64) func(i int) []int {
+	if !s.load(p, points, dim, virtuals) || s.k < 1 {
+		return func(int) []int { return nil }
+	}
+	if s.begin(); dim == 1 {
+		s.searchLine()
+	}
+	return func(i int) (at []int) {
+		for _, o := range s.listOf(int32(i)) {
+			at = append(at, int(o.at))
+		}
+		return at
 	}
 }
 
