@@ -50,6 +50,17 @@ func (e *DecodeError) Error() string {
 
 func (e *DecodeError) Unwrap() error { return e.Err }
 
+// Located returns the error of a part of a record with its place, such as "line 3"; one that is no *DecodeError as it is.
+func Located(err error, place string, number int) error {
+	var e *DecodeError
+	if !errors.As(err, &e) {
+		return err
+	}
+	at := *e // a copy: programs share their errors
+	at.Err = fmt.Errorf("%s %d: %w", place, number, e.Err)
+	return &at
+}
+
 // Fault is a value that is well-formed but not acceptable. The rest of the record is still
 // read, so that a record broken as well is reported as broken.
 type Fault uint8

@@ -50,14 +50,9 @@ func (m Mapping) computedValues() (byName map[string]*computed, faults []error) 
 func (m Mapping) expressions(l *Layout) error {
 	l.extra = l.screens || l.Key != nil || m.OnlyIf != "" || l.computed != nil
 	var faults []error
-	fault := func(begin, text string, err error) {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			faults = append(faults, fmt.Errorf("schemas: %s %q: %s", begin, text, line))
-		}
-	}
 	if m.OnlyIf != "" {
 		if e, err := expression.Condition(m.OnlyIf); err != nil {
-			fault("only if", m.OnlyIf, err)
+			faults = expressionFaults("only if", m.OnlyIf, err)
 		} else {
 			l.onlyIf = e
 			l.operandsOf(e)
@@ -68,13 +63,23 @@ func (m Mapping) expressions(l *Layout) error {
 		_, text, _ := strings.Cut(c.text, "=")
 		e, err := expression.Value(strings.TrimSpace(text))
 		if err != nil {
-			fault("compute", c.text, err)
+			faults = append(faults, expressionFaults("compute", c.text, err)...)
 			continue
 		}
 		c.expression = e
 		l.operandsOf(e)
 	}
 	return errors.Join(faults...)
+}
+
+// expressionFaults returns what is wrong with an expression, a fault for each line of err.
+func expressionFaults(begin, text string, err error) (faults []error) {
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			faults = append(faults, fmt.Errorf("schemas: %s %q: %s", begin, text, line))
+		}
+	}
+	return faults
 }
 
 // operandsOf adds the paths of an expression to l.
@@ -254,18 +259,12 @@ func (l *Layout) operandTypes(types []expression.Type, fields Fields) {
 
 // checkExpressions compares the expressions of a layout with the types of their operands.
 func (l *Layout) checkExpressions(types []expression.Type) (faults []error) {
-	check := func(begin, text string, e *expression.Expression) {
-		if err := e.Check(types); err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				faults = append(faults, fmt.Errorf("schemas: %s %q: %s", begin, text, line))
-			}
-		}
-	}
 	if l.onlyIf != nil {
-		check("only if", l.onlyIf.Text, l.onlyIf)
+		faults = expressionFaults("only if", l.onlyIf.Text, l.onlyIf.Check(types))
 	}
 	for i := range l.computed {
-		check("compute", l.computed[i].text, l.computed[i].expression)
+		c := &l.computed[i]
+		faults = append(faults, expressionFaults("compute", c.text, c.expression.Check(types))...)
 	}
 	if l.Item != nil {
 		faults = append(faults, l.Item.checkExpressions(types)...)

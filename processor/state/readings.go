@@ -193,9 +193,11 @@ func (s *State) enforceReading(d *rules.Decision) {
 		watermark = NoTime
 	}
 	s.followReading(&value.Reading, watermark)
-	for k := range s.Keys.All {
-		if len(s.readings.untransformed) > 0 && k.AsOf <= d.Offset {
-			k.ForgetAll(s.readings.untransformed)
+	if len(s.readings.untransformed) > 0 {
+		for k := range s.Keys.All {
+			if k.AsOf <= d.Offset { // else it was written under a later reading
+				k.ForgetAll(s.readings.untransformed)
+			}
 		}
 	}
 	s.readings.lost = s.lostSince(d.Offset + 1)

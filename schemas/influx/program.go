@@ -2,7 +2,6 @@ package influx
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -158,7 +157,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 			err = p.layout.AddReading(out)
 		}
 		if err != nil {
-			return located(err, number)
+			return schemas.Located(err, "line", number)
 		}
 		read++
 	}
@@ -168,17 +167,6 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		p.layout.EndReadings(out)
 	}
 	return nil
-}
-
-// located returns the error of a line with its number.
-func located(err error, line int) error {
-	var e *schemas.DecodeError
-	if !errors.As(err, &e) {
-		return err
-	}
-	at := *e
-	at.Err = fmt.Errorf("line %d: %w", line, e.Err)
-	return &at
 }
 
 // read reads a line, in which it notes faults of its form in s.err.

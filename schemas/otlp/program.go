@@ -319,15 +319,9 @@ func (w *walk) reading(time uint64, v float64) error {
 	if err == nil && item.Skipped == schemas.NotSkipped {
 		err = w.layout.AddReading(w.out)
 	}
-	if err == nil {
-		w.n++
-		return nil
+	if err != nil {
+		return schemas.Located(err, "reading", w.n)
 	}
-	var e *schemas.DecodeError
-	if errors.As(err, &e) {
-		at := *e
-		at.Err = fmt.Errorf("reading %d: %w", w.n, e.Err)
-		return &at
-	}
-	return err
+	w.n++
+	return nil
 }

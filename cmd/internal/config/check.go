@@ -486,11 +486,7 @@ func (k *checker) mapping() {
 
 // units checks ODRADEK_UNITS.
 func (k *checker) units() {
-	m := &k.c.Mapping
-	fields := m.ValueFields
-	if len(m.SeriesFields) > 0 {
-		fields = m.SeriesFields
-	}
+	m, fields := &k.c.Mapping, k.c.RecordMapping().Fields
 	var problems []string
 	seen := map[string]bool{}
 	for _, u := range m.Units {
@@ -512,11 +508,7 @@ func (k *checker) units() {
 
 // transforms checks ODRADEK_TRANSFORM.
 func (k *checker) transforms() {
-	m := &k.c.Mapping
-	fields := m.ValueFields
-	if len(m.SeriesFields) > 0 {
-		fields = m.SeriesFields
-	}
+	m, fields := &k.c.Mapping, k.c.RecordMapping().Fields
 	var problems []string
 	var seen []rules.FieldTransform
 	for _, entry := range m.Transform {

@@ -88,7 +88,7 @@ func (r *Reading) TransformsOf(key []byte) (list []ColumnTransform) {
 			if r.Series {
 				width = 1
 			}
-			if t.About(f) || r.Series && withoutCount(t.Field) == f {
+			if withoutCount(t.Field) == withoutCount(f) {
 				for i := range width {
 					h := fnv.New64a()
 					fmt.Fprintf(h, "%q %d %d", r.identity(withoutCount(t.Field)), i, t.Transform)
