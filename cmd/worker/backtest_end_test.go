@@ -130,7 +130,7 @@ func (d *deleting) Read(ctx context.Context, send func(int, *backtest.Share) err
 // summary name the offsets that were not read any more, what was read of it is scored, and
 // the other partition is read to its end.
 func TestBacktestOfExpiringOffsets(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		const each, left = 30_000, 1000

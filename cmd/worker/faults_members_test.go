@@ -66,7 +66,7 @@ func (o *ordeal) waitMembers(n int) {
 // the first goes on, too, where it was. What it had in hand must not count; it
 // comes back as a member, or ends where its instance id has a new owner.
 func TestZombie(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 3,
 			"SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s")
 		o.load(1500)
@@ -106,7 +106,7 @@ func TestZombie(t *testing.T) {
 
 // TestRebalanceStorm: dynamic members come and go faster than a rebalance ends.
 func TestRebalanceStorm(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 8)
 		members := []*child{o.start("w0")}
 		members[0].waitReady(t)
@@ -162,7 +162,7 @@ func (f *fleet) remove(id string) {
 // its former member id, which the coordinator refuses as another owner's of
 // the instance id.
 func TestMembersRemoved(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 4)
 		wire := newWire(t, c, o.rng)
 		static := o.start("static", "INSTANCE_ID=static", wire.setting())

@@ -266,7 +266,7 @@ func (w *wire) redirect(a asked, answer []byte) []byte {
 // TestConnectionsCut: every request that a worker sends is lost once on its way,
 // and its answer once; then connections break and stall at random.
 func TestConnectionsCut(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 4)
 		w := newWire(t, c, o.rng)
 		o.start("static", "INSTANCE_ID=static", w.setting()).waitReady(t)
@@ -358,7 +358,7 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 // producer epoch and tells its partitions to go back, another partition has been
 // restored and has results already. They are of after the failure and count once.
 func TestRestoredDuringRecovery(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 2)
 		o.produce(1000)
 		wire := newWire(t, c, o.rng)

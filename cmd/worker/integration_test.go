@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,22 +26,31 @@ func short(size, long int) int {
 	return size
 }
 
-// eachCluster runs a test on kfake and the newest real version. The older versions
-// are left to long runs: everyCluster has the tests that stand for them.
+// eachCluster runs a test on kfake: what it shows depends on the worker and not on how a
+// broker behaves. A long run has it on all kinds, as the tests of the two functions below.
 func eachCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
-	eachOf(t, kafkatest.Kinds, func(t *testing.T, kind string) {
-		t.Parallel()
-		f(t, kafkatest.Open(t, kind))
-	})
+	eachOf(t, kafkatest.Kinds, kafkatest.Kinds[:1], parallel(f))
 }
 
-// eachOf calls f with each of the kinds that eachCluster has. Where f calls t.Parallel
-// the kinds are tested beside each other: they share no broker, and the tests wait much
-// of their time. One test is over before the next begins.
-func eachOf(t *testing.T, kinds []string, f func(t *testing.T, kind string)) {
+// realCluster runs a test on the newest real version: faults of brokers, members, topics and
+// transactions, where kfake may behave as nobody else does.
+func realCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
+	eachOf(t, kafkatest.Kinds, kafkatest.Kinds[1:2], parallel(f))
+}
+
+// everyCluster runs a test on the newest and on the oldest real version. The tests that call
+// it prove that the worker keeps its promises on both: kills, fencing, drains, secured
+// connections, leaders that move, state restored, topics made and checked.
+func everyCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
+	eachOf(t, kafkatest.Kinds, kafkatest.Kinds[1:], parallel(f))
+}
+
+// eachOf calls f with each of the kinds; those that are not among the short ones are left to a long
+// run. Unless real Kafka is required, as in CI, kfake stays, for a machine without Java.
+func eachOf(t *testing.T, kinds, short []string, f func(t *testing.T, kind string)) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			if kind != kafkatest.KindFake && kind != kafkatest.KindNewest {
+			if !slices.Contains(short, kind) && (kind != kafkatest.KindFake || kafkatest.Required("kafka")) {
 				kafkatest.LongOnly(t)
 			}
 			f(t, kind)
@@ -48,20 +58,12 @@ func eachOf(t *testing.T, kinds []string, f func(t *testing.T, kind string)) {
 	}
 }
 
-// everyCluster runs a test on kfake and on each real version, in short runs too. The
-// tests that call it prove that the worker keeps its promises on the oldest tested
-// version: kills, fencing, drains, secured connections, leaders that move, state
-// restored, topics made and checked.
-func everyCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
-	everyOf(t, kafkatest.Kinds, f)
-}
-
-func everyOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Cluster)) {
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel() // see eachOf
-			f(t, kafkatest.Open(t, kind))
-		})
+// parallel has a test's kinds of cluster run beside each other: they share no broker, and the
+// tests wait much of their time. One test is over before the next begins.
+func parallel(f func(t *testing.T, c *kafkatest.Cluster)) func(t *testing.T, kind string) {
+	return func(t *testing.T, kind string) {
+		t.Parallel()
+		f(t, kafkatest.Open(t, kind))
 	}
 }
 
@@ -245,7 +247,7 @@ func TestFailpoints(t *testing.T) {
 // offsets before its outputs loses scores when it is killed in between, and the
 // comparison must say so.
 func TestOffsetsFirstIsCaught(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -278,7 +280,7 @@ func TestOffsetsFirstIsCaught(t *testing.T) {
 // TestAtLeastOnce: doubled scores are allowed after a kill, with the same id and
 // the same content; none may be missing.
 func TestAtLeastOnce(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

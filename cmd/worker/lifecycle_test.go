@@ -222,7 +222,7 @@ func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) [
 // undisturbed run, record for record; also where series are evicted with
 // anomalies open.
 func TestLivesUnderKills(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 4)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -333,7 +333,7 @@ func controls(t *testing.T, rng *rand.Rand, want, got []told) {
 // may come again with the same content; without the repeats the lives are whole
 // and those of the undisturbed run.
 func TestLivesAtLeastOnce(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -414,7 +414,7 @@ func TestLivesAcrossRestarts(t *testing.T) {
 // undisturbed run to compare with; the counts of what began and ended are held
 // against each other.
 func TestLivesRekeyed(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

@@ -221,7 +221,7 @@ func TestNAB(t *testing.T) {
 			nabOnce.defined = append(nabOnce.defined, nabOnce.series[i].define())
 		}
 	})
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		series, want := nabOnce.series, nabOnce.defined
 		if !kafkatest.Long() {
 			samples := 100_000

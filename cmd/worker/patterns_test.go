@@ -16,7 +16,7 @@ import (
 // by the mapping of the pattern that they match; the group's own topics, whose names match it, too, are not. A topic that is
 // deleted ends no worker.
 func TestTopicPatterns(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		ctx, rng, prefix := context.Background(), seedtest.New(t), kafkatest.Unique("plant")
 		plain, second, wide := prefix+"-a", prefix+"-b", prefix+"-wide-1"
 		must(t, c.Admin().CreateTopic(ctx, plain, 2, 0, nil))

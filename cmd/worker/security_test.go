@@ -15,7 +15,7 @@ import (
 // exactly once as in the plain; wrong credentials end the start with the setting
 // that is wrong.
 func TestSecurity(t *testing.T) {
-	everyOf(t, kafkatest.Kinds[1:], func(t *testing.T, c *kafkatest.Cluster) {
+	eachOf(t, kafkatest.Kinds[1:], kafkatest.Kinds[1:], parallel(func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -62,7 +62,7 @@ func TestSecurity(t *testing.T) {
 			b, _ := os.ReadFile(w.log)
 			t.Errorf("an unknown authority ended with %d and:\n%s", code, b)
 		}
-	})
+	}))
 }
 
 // TestStartFaults: what is missing at the start is named by its setting; what may
@@ -132,7 +132,7 @@ func TestStartFaults(t *testing.T) {
 // TestOffsetsLost: retention deletes what was not read: the policy decides, never
 // a silent skip.
 func TestOffsetsLost(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 1)
 		m := newMeasurements(t, c.RegistryURL(t), input)

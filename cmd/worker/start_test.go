@@ -19,7 +19,7 @@ import (
 // TestMissingInputTopic: an input topic that no broker knows ends the start within
 // seconds, with what to do about it. Nobody makes it meanwhile.
 func TestMissingInputTopic(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		input := c.Topic(t, "in", 1)
 		missing := input[:len(input)-1] + "-"
 		f := newFleet(t, c, missing, input+"-g")

@@ -183,7 +183,7 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 }
 
 // A changelog with another number of partitions is made anew.
-func TestStateResetOfGrownTopic(t *testing.T) { eachCluster(t, testStateResetOfGrownTopic) }
+func TestStateResetOfGrownTopic(t *testing.T) { realCluster(t, testStateResetOfGrownTopic) }
 
 func testStateResetOfGrownTopic(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
