@@ -16,6 +16,7 @@ import (
 // TestBrokersAnswerErrors: each request is answered with each error that a broker
 // in trouble gives, a few times in a row.
 func TestBrokersAnswerErrors(t *testing.T) {
+	ownBrokers(t)
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	o := newOrdeal(t, c, 4)
 	o.start("static", "INSTANCE_ID=static").waitReady(t)

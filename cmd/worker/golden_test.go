@@ -62,6 +62,7 @@ var goldenOps = []detectors.Op{simple.OpZScore, sst.OpIKA, lof.Op, simple.OpFlat
 var update = flag.Bool("update", false, "write the golden ledgers anew")
 
 func TestGoldenLedger(t *testing.T) {
+	ownBrokers(t)
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		kafkatest.Missing(t, "golden", &kafkatest.MissingError{What: "the ledger", Err: errors.New(
 			"it was made on a processor with AVX2 and FMA, and scores round otherwise on this one")})
@@ -344,6 +345,9 @@ type goldenSource interface {
 // leave.
 func goldenRun(t *testing.T, env []string, newSource func(t *testing.T, registry, topic string) goldenSource) goldenLedger {
 	t.Helper()
+	if !*update { // which three write to one file
+		ownBrokers(t)
+	}
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -27,8 +27,10 @@ func short(size, long int) int {
 }
 
 // eachCluster runs a test on kfake: what it shows depends on the worker and not on how a
-// broker behaves. A long run has it on all kinds, as the tests of the two functions below.
+// broker behaves, beside others with brokers of their own. A long run has it on all kinds, as
+// the tests of the two functions below.
 func eachCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
+	ownBrokers(t)
 	eachOf(t, kafkatest.Kinds, kafkatest.Kinds[:1], parallel(f))
 }
 
@@ -55,6 +57,14 @@ func eachOf(t *testing.T, kinds, short []string, f func(t *testing.T, kind strin
 			}
 			f(t, kind)
 		})
+	}
+}
+
+// ownBrokers has a test, all of whose brokers are its own, run beside others like it, when those that
+// share clusters have ended. In a long run those of eachCluster share them, too.
+func ownBrokers(t *testing.T) {
+	if !kafkatest.Long() {
+		t.Parallel()
 	}
 }
 

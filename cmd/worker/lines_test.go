@@ -106,6 +106,7 @@ func encodeLines(t *testing.T, machine string, readings []batchReading) []byte {
 // TestEncodedReadings: the readings of records that an agent's encoder has written have the scores that records of JSON have, one
 // for each reading, although workers are killed, join and leave; a broken record is a dead letter that says where it is broken.
 func TestEncodedReadings(t *testing.T) {
+	ownBrokers(t)
 	c := kafkatest.Open(t, kafkatest.KindFake)
 	detection := slices.DeleteFunc(singleSettings(), func(s string) bool {
 		name, _, _ := strings.Cut(s, "=")
@@ -113,6 +114,7 @@ func TestEncodedReadings(t *testing.T) {
 	})
 	for name, format := range encodedFormats {
 		t.Run(name, func(t *testing.T) {
+			ownBrokers(t)
 			input, single := c.Topic(t, "in", 2), c.Topic(t, "single", 2)
 			settings := append(append(slices.Clone(detection), format.settings...), "MAX_JUMP=0s")
 			f := newFleet(t, c, input, input+"-g", settings...)

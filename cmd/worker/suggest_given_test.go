@@ -169,6 +169,7 @@ func TestSuggestTimes(t *testing.T) {
 // TestSuggestDuplicates: samples that are sent again are found where others of the series came between, and where they are few; samples
 // of one time with other values are no duplicates.
 func TestSuggestDuplicates(t *testing.T) {
+	ownBrokers(t)
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	row := func(i int, v float64) string {

@@ -107,6 +107,7 @@ func whyAll(t *testing.T, environ []string, all map[string][]output.Anomaly) (ex
 // of the source, which has late, damaged and missing ones, silences and series that expire; also where retention
 // has taken the first of them, unless the op remembers more than its window.
 func TestWhyEveryOp(t *testing.T) {
+	ownBrokers(t)
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	must(t, err)
 	defer c.Close()
@@ -294,6 +295,7 @@ func testWhyOtherwise(t *testing.T, c *kafkatest.Cluster, environ []string, all 
 
 // TestWhyGrid explains anomalies of regions, of windows that overlap too.
 func TestWhyGrid(t *testing.T) {
+	ownBrokers(t)
 	for name, settings := range map[string][]string{"grid": gridSettings, "sliding": slidingSettings} {
 		t.Run(name, func(t *testing.T) {
 			c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
