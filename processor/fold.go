@@ -413,12 +413,18 @@ func (r *reader) translated(values []float64) []float64 {
 // broker's limit.
 const maxSeriesKey = 8 << 10
 
-// check returns why a record that could be read is a dead letter all the same, as a *schemas.DecodeError: its time or its key.
+// check returns why a record that could be read is a dead letter all the same.
 func (r *reader) check(rec *record.Record, in *schemas.Reading) error {
+	return CheckReading(r.reading, r.split, rec.Timestamp, in)
+}
+
+// CheckReading returns why a record of a reading that could be read is a dead letter all the same, as a *schemas.DecodeError: its
+// time or its key. timestampMs is the record's timestamp.
+func CheckReading(by *rules.Reading, split *schemas.Splitter, timestampMs int64, in *schemas.Reading) error {
 	if in.Len() == 0 {
 		return nil
 	}
-	if most := r.reading.MaxFuture; most > 0 && rec.Timestamp >= 0 && in.Time > rec.Timestamp*1000+most {
+	if most := by.MaxFuture; most > 0 && timestampMs >= 0 && in.Time > timestampMs*1000+most {
 		which := ""
 		for i := range in.Len() {
 			if _, at, _ := in.At(i); at == in.Time && in.Len() > 1 {
@@ -431,10 +437,10 @@ func (r *reader) check(rec *record.Record, in *schemas.Reading) error {
 			which,
 			time.UnixMicro(in.Time).UTC().Format(time.RFC3339),
 			time.Duration(most)*time.Microsecond,
-			time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339),
+			time.UnixMilli(timestampMs).UTC().Format(time.RFC3339),
 		)}
 	}
-	if n := r.split.KeyBytes(in); n > maxSeriesKey {
+	if n := split.KeyBytes(in); n > maxSeriesKey {
 		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}
 	}
 	return nil

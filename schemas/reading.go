@@ -41,6 +41,7 @@ const (
 	SkippedTombstone
 	SkippedUnmapped // its lines or data points have none of the mapped values
 	SkippedFiltered // Mapping.OnlyIf is false
+	Skips
 )
 
 func (s Skip) String() string { return [...]string{"", ClassTombstone, "unmapped", "filtered"}[s] }

@@ -7,6 +7,7 @@
 //	check, setup  check.go, setup.go
 //	generate      generate.go
 //	suggest       suggest.go
+//	try           try.go
 //	backtest      backtest.go, backtest_topic.go
 //	score         score.go, score_feedback.go, rates.go
 //	state         state.go
@@ -64,6 +65,7 @@ func (t terminal) commands() []command {
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
 		{"setup", "create the topics and register the schemas that run needs", t.setup},
 		{"suggest", "look at a topic and propose settings for it", t.suggest},
+		{"try", "show what a worker would read of a few records, and why not", t.try},
 		{"backtest", "run the detectors over recorded samples and write a report", t.backtest},
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},

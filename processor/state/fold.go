@@ -111,7 +111,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 	out := Missing
 	set := k.Set
 	if len(set.Transforms) > 0 {
-		values = s.transform(k, time, values)
+		values = s.transform(k, time, offset, values)
 	}
 	if set.Simple {
 		sw := &set.Windows[0]
@@ -182,7 +182,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 // transform returns what a sample's values become before they enter windows. They are valid until the next call. A transform
 // that the reading in force has not is left out: its value goes to no window. So are all where no detector of that reading reads
 // the series.
-func (s *State) transform(k *Key, time int64, values []float64) []float64 {
+func (s *State) transform(k *Key, time, offset int64, values []float64) []float64 {
 	s.transformed = append(s.transformed[:0], values...)
 	unjudged := s.readings.unjudged != nil && s.readings.unjudged(k.Name())
 	for i := range k.Set.Transforms {
@@ -199,6 +199,9 @@ func (s *State) transform(k *Key, time int64, values []float64) []float64 {
 			s.Resets++
 		}
 		s.transformed[t.Column] = v
+	}
+	if tell := s.cfg.Transformed; tell != nil && !s.replaying {
+		tell(offset, s.transformed)
 	}
 	return s.transformed
 }

@@ -34,7 +34,7 @@ func TestFilesAccept(t *testing.T) {
 			[]string{"2026-01-31T00:00:00Z"}, []float64{1}, 1},
 		{"condition", "time,v,quality,flag\n1,1,GOOD,3\n2,2,BAD,3\n3,3,,3\n4,4,UNCERTAIN,x\n5,5,GOOD,7.5\n", schemas.Mapping{Fields: []string{"v"},
 			OnlyIf: `quality in ["GOOD", "UNCERTAIN"] && flag > 2.5 && !has(other)`},
-			[]string{"1970-01-01T00:00:00.001Z", "1970-01-01T00:00:00.005Z"}, []float64{1, 5}, 1},
+			[]string{"1970-01-01T00:00:00.001Z", "1970-01-01T00:00:00.005Z"}, []float64{1, 5}, 2},
 		{"computed", "time,v,raw\n1,1,212\n2,2,\n3,3,x\n", schemas.Mapping{Fields: []string{"c"}, Computed: []string{"c=(raw - 32.0) * 5.0 / 9.0"}},
 			[]string{"1970-01-01T00:00:00.001Z", "1970-01-01T00:00:00.002Z"}, []float64{100, nan}, 1},
 		{"neither", "time,v\n2026-01-31 08:00:00,-9999\n", schemas.Mapping{Fields: []string{"v"}},
@@ -60,6 +60,9 @@ func TestFilesAccept(t *testing.T) {
 		same := slices.EqualFunc(values, c.values, func(a, b float64) bool { return a == b || a != a && b != b })
 		if err != nil || !slices.Equal(times, c.times) || !same || len(src.Troubles()) != c.troubles {
 			t.Errorf("%s: %v %v, want %v %v; %q, %v", c.name, times, values, c.times, c.values, src.Troubles(), err)
+		}
+		if list := src.Troubles(); c.m.OnlyIf != "" && list[len(list)-1] != "2 rows for which ODRADEK_ONLY_IF is false" {
+			t.Errorf("%s: left out %q", c.name, list)
 		}
 	}
 }

@@ -138,6 +138,7 @@ func (a *avroFile) decode(b *RowBatch, j *avroJob) error {
 		}
 		data = data[size:]
 		if r.Skipped != schemas.NotSkipped {
+			b.filter(row + 1)
 			continue
 		}
 		at, ok := index[string(r.Key)]

@@ -123,14 +123,14 @@ func (c *csvFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
 			return err
 		}
 		b := pool.Get().(*RowBatch)
-		b.pool = pool
+		b.pool, b.leftOut = pool, c.o.LeftOut
 		b.reset(csvRows, len(c.values), c.label >= 0)
 		var err error
 		if row, more, err = c.fill(b, row); err != nil {
 			return fmt.Errorf("backtest: %s: %w", c.f.Name(), err)
 		}
 		b.Bytes = c.position.n
-		if b.Len() == 0 && b.Bad == 0 {
+		if b.Len() == 0 && b.Bad == 0 && b.Filtered == 0 {
 			continue
 		}
 		if err := emit(b); err != nil {
@@ -148,7 +148,7 @@ func (c *csvFile) fill(b *RowBatch, row int64) (rows int64, more bool, err error
 	var text []byte
 	n := 0
 	more = true
-	for n < csvRows && b.Bad < csvRows {
+	for n < csvRows && b.Bad < csvRows && b.Filtered < csvRows {
 		rec, err := c.r.Read()
 		var broken *csv.ParseError
 		switch {
@@ -174,8 +174,10 @@ func (c *csvFile) fill(b *RowBatch, row int64) (rows int64, more bool, err error
 			holds, err := rows.Holds()
 			if err != nil {
 				b.bad(row, strings.Join(c.columns.uses, "+"), err)
+				continue
 			}
 			if !holds {
+				b.filter(row)
 				continue
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,8 @@ type files struct {
 	next   []int64      // offset of the next row, by partition
 	total  int64        // bytes of all files
 	bad    atomic.Int64 // rows that were left out
+
+	filtered atomic.Int64 // rows for which the condition of the mapping is false
 
 	mu      sync.Mutex
 	reasons []string // why rows were left out, the first mostReasons
@@ -57,10 +60,14 @@ func (f *files) Total() int64            { return f.total }
 func (f *files) Troubles() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	list := slices.Clone(f.reasons)
 	if n := f.bad.Load(); n > int64(len(f.reasons)) {
-		return append(f.reasons[:len(f.reasons):len(f.reasons)], fmt.Sprintf("%d rows were left out in all", n))
+		list = append(list, fmt.Sprintf("%d rows were left out in all", n))
 	}
-	return f.reasons
+	if n := f.filtered.Load(); n > 0 {
+		list = append(list, fmt.Sprintf("%d rows for which ODRADEK_ONLY_IF is false", n))
+	}
+	return list
 }
 
 // mostReasons is the number of rows that were left out whose reason is reported.
@@ -90,6 +97,7 @@ func (f *files) distribute(b *RowBatch, path string, before int64, send func(int
 			screen(b.Row(i))
 		}
 	}
+	f.filtered.Add(b.Filtered)
 	if b.Bad > 0 {
 		f.bad.Add(b.Bad)
 		f.mu.Lock()

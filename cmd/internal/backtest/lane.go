@@ -21,6 +21,8 @@ type Lane struct {
 	// TellBlocks takes the blocks of tasks before tell takes their rows, with
 	// state.Config.Blocks; nil: they are dropped.
 	TellBlocks func(rows []state.BlockRow) error
+	// TellRefused takes the samples whose event times are refused (ODRADEK_MAX_JUMP); nil: they are dropped.
+	TellRefused func(*state.Refusal)
 
 	cfg    *state.Config
 	state  *state.State
@@ -37,10 +39,31 @@ type Lane struct {
 // samples; both slices are valid until it returns. The Lane must be closed.
 func NewLane(cfg *state.Config, exec detectors.Executor, topic string, partition int32, first int64,
 	tell func(rows []state.Row, events []state.EventRow) error) *Lane {
-	l := &Lane{cfg: cfg, state: state.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
-	l.state.SetSource(topic, partition)
+	l := beginLane(cfg, exec, topic, partition, first, tell)
 	l.state.Mark(first)
 	l.state.Committed(first)
+	return l
+}
+
+// NewLaneAt is NewLane of a partition that has samples before, of no series, whose newest event time is given.
+func NewLaneAt(cfg *state.Config, exec detectors.Executor, topic string, partition int32, first, newest int64,
+	tell func(rows []state.Row, events []state.EventRow) error) (*Lane, error) {
+	l := beginLane(cfg, exec, topic, partition, first, tell)
+	if err := l.state.BeginReplay(state.Floor{Offset: first, MaxTime: newest}, first, false); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("backtest: %w", err)
+	}
+	l.state.EndInput(l.batch)
+	l.state.Fits(l.batch)
+	l.state.EndReplay()
+	l.state.Committed(first)
+	return l, nil
+}
+
+func beginLane(cfg *state.Config, exec detectors.Executor, topic string, partition int32, first int64,
+	tell func(rows []state.Row, events []state.EventRow) error) *Lane {
+	l := &Lane{cfg: cfg, state: state.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
+	l.state.SetSource(topic, partition)
 	return l
 }
 
@@ -52,6 +75,25 @@ func (l *Lane) Close() {
 // Counts returns the samples folded so far by outcome, and those still held for
 // ODRADEK_LATENESS or as suspects.
 func (l *Lane) Counts() (counts state.Counts, held int) { return l.state.Counts, l.state.Held() }
+
+// Suspects returns how many samples are held because their event times may be wrong (ODRADEK_MAX_JUMP).
+func (l *Lane) Suspects() int { return l.state.Suspects.Len() }
+
+// Release takes what is held for order up to an event time, as where the partition is idle (ODRADEK_IDLE_AFTER).
+func (l *Lane) Release(ctx context.Context, to int64) error {
+	if err := l.Finish(ctx); err != nil {
+		return err
+	}
+	for at := l.state.NextAdvance(); at <= to; at = l.state.NextAdvance() {
+		if !l.state.DecideAdvance(at) {
+			break
+		}
+		if err := l.Finish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Bytes returns the memory that the state takes.
 func (l *Lane) Bytes() int64 { return l.state.Bytes() }
@@ -79,6 +121,11 @@ func (l *Lane) Fold(ctx context.Context, sm *state.Sample) (state.Outcome, error
 	l.next = l.cfg.Record(sm.Offset) + 1
 	l.folded++
 	if len(l.state.Suspects.Refused) > 0 {
+		for i := range l.state.Suspects.Refused {
+			if l.TellRefused != nil {
+				l.TellRefused(&l.state.Suspects.Refused[i])
+			}
+		}
 		clear(l.state.Suspects.Refused)
 		l.state.Suspects.Refused = l.state.Suspects.Refused[:0]
 	}

@@ -404,8 +404,10 @@ func (p *parquetFile) evaluate(b *RowBatch, j *parquetJob, missing []bool, bad f
 		}
 		if err != nil {
 			bad(row, strings.Join(p.columns.uses, "+"), err)
+		} else if !holds {
+			b.filter(j.row + int64(row) + 1)
+			missing[row] = true
 		}
-		missing[row] = missing[row] || !holds
 	}
 	return nil
 }

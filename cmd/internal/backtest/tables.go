@@ -35,6 +35,9 @@ type Options struct {
 	Label   string // column that is not 0 or false in rows labelled as anomalous; "": none
 	Name    string // of the series of a file without a key column
 	Workers int    // goroutines that decode, 1 at least
+	// LeftOut takes each row of a CSV file that is no sample, by its number from 1, and why: filtered is of a condition that does
+	// not hold, which has no other reason. nil: nothing does.
+	LeftOut func(row int64, filtered bool, why string)
 }
 
 // RowBatch is a run of rows of a file. It is read only, and its memory is used again
@@ -47,12 +50,14 @@ type RowBatch struct {
 	Values []float64 // Width a row, NaN where missing
 	Labels []bool    // by row, anomalous; nil without labels
 
-	Bad   int64    // rows left out because they have no key or no time, or cannot be read
-	Why   []string // of the first of them: row, column and reason
-	Bytes int64    // of the file, up to the end of the batch
+	Bad      int64    // rows left out because they have no key or no time, or cannot be read
+	Why      []string // of the first of them: row, column and reason
+	Filtered int64    // rows left out by the mapping's condition
+	Bytes    int64    // of the file, up to the end of the batch
 
-	users atomic.Int32
-	pool  *sync.Pool
+	leftOut func(row int64, filtered bool, why string) // Options.LeftOut
+	users   atomic.Int32
+	pool    *sync.Pool
 }
 
 // Len returns the number of rows.
@@ -78,6 +83,17 @@ func (b *RowBatch) bad(row int64, column string, err error) {
 	if b.Bad++; len(b.Why) < maxWhy {
 		b.Why = append(b.Why, fmt.Sprintf("row %d, column %s: %v", row, column, err))
 	}
+	if b.leftOut != nil {
+		b.leftOut(row, false, fmt.Sprintf("column %s: %v", column, err))
+	}
+}
+
+// filter leaves a row out for which the mapping's condition is false.
+func (b *RowBatch) filter(row int64) {
+	b.Filtered++
+	if b.leftOut != nil {
+		b.leftOut(row, true, "")
+	}
 }
 
 // reset empties the batch for rows rows of width values.
@@ -89,7 +105,7 @@ func (b *RowBatch) reset(rows, width int, labels bool) {
 	if labels {
 		b.Labels = slices.Grow(b.Labels, rows)[:rows]
 	}
-	b.Bad, b.Why, b.Bytes = 0, nil, 0
+	b.Bad, b.Why, b.Filtered, b.Bytes = 0, nil, 0, 0
 	b.users.Store(1)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -44,6 +45,8 @@ type topicRange struct {
 	done int64
 	bad  int64
 	why  []string
+
+	skipped [schemas.Skips]int64 // records that are left out and no fault, by reason
 }
 
 // rowsOfTopic is the number of records of a batch.
@@ -124,10 +127,16 @@ func (s *topicRange) Total() int64            { return s.total }
 func (s *topicRange) Troubles() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	list := slices.Clone(s.why)
 	if s.bad > int64(len(s.why)) {
-		return append(s.why[:len(s.why):len(s.why)], fmt.Sprintf("%d records were left out in all", s.bad))
+		list = append(list, fmt.Sprintf("%d records were left out in all", s.bad))
 	}
-	return s.why
+	for why, n := range s.skipped {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%d records (%s)", n, schemas.Skip(why)))
+		}
+	}
+	return list
 }
 
 // Read reads the partitions side by side. An error in one does not end the
@@ -269,6 +278,12 @@ func (s *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicRows, r *r
 			return nil
 		}
 		break
+	}
+	if why := b.reading.Skipped; why != schemas.NotSkipped {
+		s.mu.Lock()
+		s.skipped[why]++
+		s.mu.Unlock()
+		return nil
 	}
 	b.add(r.Offset)
 	return nil
