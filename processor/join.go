@@ -107,7 +107,7 @@ func (f *folder) write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, 
 	if f.fill.note(r.Next, &r.Work.Counts) {
 		f.backfilled(r.Next)
 	}
-	logLate(f.log, &f.side.lates, fetched, f.mapping.State.Reading.Lateness, f.host.cfg.Outputs[cycle.Late])
+	logLate(f.log, &f.side.lates, fetched, &f.mapping.State.Reading.Order, f.host.cfg.Outputs[cycle.Late])
 	f.drop()
 	return bytes + snapshots, nil
 }

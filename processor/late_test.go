@@ -114,6 +114,37 @@ func TestLateIsLogged(t *testing.T) {
 	}
 }
 
+// TestOneFastClock: the clock of one of ten sensors is five minutes ahead. By series no record is late, by partition all later ones of
+// the others are.
+func TestOneFastClock(t *testing.T) {
+	for _, bySeries := range []bool{true, false} {
+		b := newBench(t, 1)
+		start := time.UnixMilli(1700000000000)
+		var in []sent
+		for i := range 60 {
+			for sensor := range 10 {
+				at := start.Add(time.Duration(i) * time.Second)
+				if sensor == 9 {
+					at = at.Add(5 * time.Minute)
+				}
+				in = append(in, sent{key: fmt.Sprint("s", sensor), at: at})
+			}
+		}
+		b.send(in...)
+		cfg := b.config("one")
+		cfg.State.Reading.Lateness, cfg.State.Reading.BySeries = 10e6, bySeries
+		l := cfg.capture()
+		status := b.run(cfg)
+		late, lines := int64(0), 0
+		if !bySeries {
+			late, lines = 9*59, 1
+		}
+		if len(status) != 1 || status[0].Late != late || len(l.with("WARN", "late records")) != lines {
+			t.Errorf("by series %t: status %+v, want %d late records", bySeries, status, late)
+		}
+	}
+}
+
 // TestReleasedEarly: samples that nothing but max_held releases are counted,
 // and the accounting is whole.
 func TestReleasedEarly(t *testing.T) {

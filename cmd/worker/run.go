@@ -57,6 +57,9 @@ func runWorker(ctx context.Context, settings *config.Reloader, log *slog.Logger,
 	defer exec.Close()
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
 	log.Info("outputs", "format", c.Output.Format, "written", c.OutputText())
+	for _, m := range c.Mappings() {
+		log.Info("order of samples", "mapping", m.MappingName(), "late", m.LatenessText())
+	}
 	watchExecutor(metrics, exec)
 
 	w := &worker{c: c, settings: settings, started: time.Now(), metrics: metrics, executor: kind, gpus: gpusOf(exec), faults: faults}

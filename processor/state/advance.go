@@ -42,7 +42,7 @@ func (s *State) DecideAdvance(to int64) bool {
 func (s *State) NextAdvance() int64 {
 	at := s.silences.watch.Earliest()
 	if k, ok := s.held.Due(math.MaxInt64); ok {
-		at = min(at, k.Held.First())
+		at = min(at, k.Held.Due())
 	}
 	if _, end, ok := s.Grids.due(math.MaxInt64); ok {
 		at = min(at, end)

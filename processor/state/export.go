@@ -54,6 +54,9 @@ func (s *State) Export(dst []byte) []byte {
 		for i := range n {
 			appendHeld(&e, k.Held.At(i))
 		}
+		if n > 0 && k.Held.Behind != 0 {
+			e.Int(k.Held.Behind)
+		}
 		if !k.Alerts.Empty() {
 			w.Alerts(&k.Series)
 		}

@@ -113,7 +113,7 @@ func (s *State) admit(sm *Sample) Outcome {
 	}
 	if s.order.Lateness > 0 {
 		switch {
-		case sm.Time < s.bound() || k != nil && sm.Time < k.LastTime ||
+		case s.tooLate(k, sm.Time) || k != nil && sm.Time < k.LastTime ||
 			s.closedIn(sm.Key, sm.Time, s.watermark()):
 			return Late
 		case s.order.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):
@@ -130,6 +130,14 @@ func (s *State) admit(sm *Sample) Outcome {
 		return Duplicate
 	}
 	return Scored
+}
+
+// tooLate reports whether a sample of a key, which may be nil, is further behind than the lateness allows.
+func (s *State) tooLate(k *Key, time int64) bool {
+	if s.order.BySeries {
+		return k != nil && time < timeBefore(k.Newest(), s.order.Lateness)
+	}
+	return time < s.bound()
 }
 
 // release folds the held samples that the watermark has reached, then continues the turn of

@@ -24,10 +24,14 @@ func (s *State) hold(k *Key, sm *Sample) {
 	if k.Held == nil {
 		k.Held = series.NewHeldSamples(k, s.held.dim, 0)
 	}
-	s.Keys.Bytes -= k.Held.Bytes()
-	s.held.Add(k.Held, sm.Time, sm.Offset, sm.Values)
-	s.Keys.Bytes += k.Held.Bytes()
 	saveHeldIn(s.journal.Open, k, sm.Time, sm.Offset)
+	behind := int64(0)
+	if s.order.BySeries {
+		behind = max(0, s.maxTime-sm.Time)
+	}
+	s.Keys.Bytes -= k.Held.Bytes()
+	s.held.Add(k.Held, sm.Time, sm.Offset, sm.Values, behind)
+	s.Keys.Bytes += k.Held.Bytes()
 }
 
 // popHeld removes a key's earliest held sample and returns it. due says that Due has returned the
@@ -53,10 +57,11 @@ func (s *State) popHeld(k *Key, due bool) (time, offset int64, values []float64)
 }
 
 // undoHold undoes hold.
-func (s *State) undoHold(k *Key, time, offset int64) {
+func (s *State) undoHold(k *Key, time, offset, behind int64) {
 	if !k.Held.Remove(time, offset) {
 		panic("state: a held sample to be taken back is not there")
 	}
+	k.Held.Behind = behind
 	if k.Held.Len() == 0 {
 		s.Keys.Bytes -= k.Held.Bytes()
 		k.Held = nil
@@ -64,12 +69,13 @@ func (s *State) undoHold(k *Key, time, offset int64) {
 }
 
 // undoTake undoes take; sample is as it was saved.
-func (s *State) undoTake(k *Key, sample []uint64) {
+func (s *State) undoTake(k *Key, sample []uint64, behind int64) {
 	if k.Held == nil {
 		k.Held = series.NewHeldSamples(k, s.held.dim, 0)
 	}
 	s.Keys.Bytes -= k.Held.Bytes()
 	k.Held.Restore(sample)
+	k.Held.Behind = behind
 	s.Keys.Bytes += k.Held.Bytes()
 }
 

@@ -104,6 +104,7 @@ type modelKey struct {
 	left         []int // rows in it
 	events       []anomaly.State
 	silent       *anomaly.Anomaly
+	behind       int64    // of the newest sample that was held, to the partition's newest
 	samples      []Sample // in the order in which they were folded
 }
 
@@ -534,6 +535,9 @@ func (m *model) overdue(offset int64) {
 func (m *model) sample(sm Sample, turn int64) {
 	filtered := len(m.looks(sm.Key)) == 0 && m.cfg.Silence == 0
 	late := !filtered && m.cfg.Reading.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
+	if k := m.key(sm.Key); m.cfg.Reading.BySeries {
+		late = !filtered && m.cfg.Reading.Lateness > 0 && k != nil && sm.Time < m.newest(k)-m.cfg.Reading.Lateness
+	}
 	old := m.max
 	if sm.Time > m.max {
 		m.max = sm.Time
@@ -611,6 +615,11 @@ func (m *model) sample(sm Sample, turn int64) {
 		m.sound(k, anomaly.Recovered, sm.Time, sm.Offset)
 	}
 	if m.cfg.Reading.Lateness > 0 && !(k.any && sm.Time == k.last) {
+		if sm.Time >= m.newest(k) {
+			if k.behind = 0; m.cfg.Reading.BySeries {
+				k.behind = m.max - sm.Time
+			}
+		}
 		m.held = append(m.held, sm)
 		m.release()
 		return
@@ -619,15 +628,18 @@ func (m *model) sample(sm Sample, turn int64) {
 }
 
 func (m *model) sort() {
-	slices.SortFunc(m.held, func(a, b Sample) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	slices.SortFunc(m.held, func(a, b Sample) int { return cmp.Or(cmp.Compare(m.due(a), m.due(b)), cmp.Compare(a.Offset, b.Offset)) })
 }
+
+// due returns the watermark that releases a held sample.
+func (m *model) due(sm Sample) int64 { return sm.Time + m.key(sm.Key).behind }
 
 func (m *model) release() {
 	m.sort()
 	for {
 		at := int64(math.MaxInt64)
 		if len(m.held) > 0 {
-			at = m.held[0].Time
+			at = m.due(m.held[0])
 		}
 		if m.closeFirst(min(at, m.wm())) {
 			continue

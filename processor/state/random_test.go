@@ -93,6 +93,8 @@ func randomConfig(r *rand.Rand) *Config {
 		if r.IntN(4) == 0 {
 			cfg.Reading.Lateness = 1e6 // nothing but MaxHeld releases
 		}
+		cfg.Reading.BySeries = r.IntN(2) == 0
+		cfg.Reading.BySeries = cfg.Reading.BySeries && cfg.Check() == nil
 	}
 	if r.IntN(2) == 0 {
 		cfg.Reading.MaxHeld = 1 + r.IntN(150)

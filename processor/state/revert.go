@@ -66,9 +66,9 @@ func (s *State) revert(o *undoOp[*Key], with *undoOperands) {
 	case opOrphans:
 		k.Alerts.Orphans = with.Values[0].([]series.Orphan)
 	case opHeldIn:
-		s.undoHold(k, int64(w[0]), int64(w[1]))
+		s.undoHold(k, int64(w[0]), int64(w[1]), int64(w[2]))
 	case opHeldOut:
-		s.undoTake(k, w)
+		s.undoTake(k, w[:len(w)-1], int64(w[len(w)-1]))
 	case opCreate:
 		s.removeKey(k)
 		s.records.Uncreate(k)

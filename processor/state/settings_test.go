@@ -204,6 +204,12 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 	do("lateness", 4, func() {
 		c.Reading.Lateness = []int64{0, r.Int64N(300), cfg.Reading.Lateness + 50, first.Reading.Lateness}[r.IntN(4)]
 	})
+	do("lateness_by", 4, func() {
+		c.Reading.BySeries = !c.Reading.BySeries
+		if c.Check() != nil {
+			c.Reading.BySeries = cfg.Reading.BySeries // grids or groups
+		}
+	})
 	do("max_held", 4, func() { c.Reading.MaxHeld = []int{0, r.IntN(150), first.Reading.MaxHeld}[r.IntN(3)] })
 	do("max_jump", 4, func() { c.Reading.MaxJump = []int64{0, r.Int64N(5000), first.Reading.MaxJump}[r.IntN(3)] })
 	do("duplicates", 4, func() { c.Reading.DropDuplicates = !c.Reading.DropDuplicates })

@@ -143,6 +143,9 @@ func (c *Config) Check() error {
 	if r := &c.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 {
 		bad("lateness, limit of held samples, jump and future must not be negative")
 	}
+	if c.Reading.BySeries && (c.Grouping != nil || slices.ContainsFunc(c.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })) {
+		bad("grids and groups need the lateness by partition")
+	}
 	if n, most := len(c.decided().Encode()), max(c.maxRecord(), leastReading); n > most {
 		bad("the settings of how records are read take %d bytes in the changelog, %d at most: shorten the schema file or the value fields",
 			n, most)

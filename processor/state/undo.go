@@ -459,11 +459,11 @@ func saveCarry(u *unit, k *Key, place int, carry detectors.Words) {
 }
 
 func saveHeldIn(u *unit, k *Key, time, offset int64) {
-	u.Words = append(u.Words, uint64(time), uint64(offset))
-	u.Push(opHeldIn, k, 0, 2)
+	u.Words = append(u.Words, uint64(time), uint64(offset), uint64(k.Held.Behind))
+	u.Push(opHeldIn, k, 0, 3)
 }
 
 func saveHeldOut(u *unit, k *Key, sample []uint64) {
-	u.Words = append(u.Words, sample...)
-	u.Push(opHeldOut, k, 0, len(sample))
+	u.Words = append(append(u.Words, sample...), uint64(k.Held.Behind))
+	u.Push(opHeldOut, k, 0, len(sample)+1)
 }

@@ -144,6 +144,9 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 		all, given := c.Count()
 		r.OK("configuration", "%d settings, %d of them given", all, given)
 		r.OK(config.Prefix+"OUTPUT_FORMAT", "scores and anomalies are written in %s", c.OutputText())
+		for _, m := range c.Mappings() {
+			r.OK(m.MappingPrefix()+"LATENESS_BY", "%s", m.LatenessText())
+		}
 		if preset, list := c.Expanded(); preset != "" {
 			for _, d := range list {
 				r.OK(config.Prefix+"PRESET", "%s: %s", preset, d)

@@ -132,14 +132,15 @@ type mappingSettings struct {
 }
 
 type keySettings struct {
-	Lateness  time.Duration `env:"LATENESS" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time; those further than this behind the partition's newest are late. 0: none are held, and a sample older than the newest of its series is late."`
-	IdleAfter time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"The watermark of a partition without a record for this long goes on by the wall clock. 0: only records move it. See docs/operations/event-times.md."`
-	MaxHeld   int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Most samples (with READINGS_FIELD records) of a partition that LATENESS holds. A sample is released early when the log is this many offsets past it."`
-	TTL       time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0: never."`
-	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of the worker's partitions. Over its share a partition evicts its least recently used series. 0: no limit. See docs/operations/scale.md."`
-	MaxKeys   int           `env:"MAX_KEYS" mapping:"true" envDefault:"1000000" min:"0" doc:"Most series of a partition; one more evicts the least recently used. 0: no limit."`
-	MaxFuture time.Duration `env:"MAX_FUTURE" mapping:"true" envDefault:"1h" min:"0s" doc:"A record whose event time is further than this ahead of its Kafka timestamp is a dead letter. 0: no limit."`
-	MaxJump   time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past its partition's newest is a dead letter unless two of the next three agree. 0: no limit. See docs/operations/event-times.md."`
+	Lateness   time.Duration `env:"LATENESS" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time; those further than this behind the newest are late. 0: none are held, and a sample older than the newest of its series is late."`
+	LatenessBy string        `env:"LATENESS_BY" mapping:"true" derived:"series; partition with GRID or GROUP_BY" oneof:"|series|partition" doc:"The newest sample that LATENESS counts from: that of the series, so that a wrong clock makes no other series late, or of the partition."`
+	IdleAfter  time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"The watermark of a partition without a record for this long goes on by the wall clock. 0: only records move it. See docs/operations/event-times.md."`
+	MaxHeld    int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Most samples (with READINGS_FIELD records) of a partition that LATENESS holds. A sample is released early when the log is this many offsets past it."`
+	TTL        time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0: never."`
+	Bytes      ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of the worker's partitions. Over its share a partition evicts its least recently used series. 0: no limit. See docs/operations/scale.md."`
+	MaxKeys    int           `env:"MAX_KEYS" mapping:"true" envDefault:"1000000" min:"0" doc:"Most series of a partition; one more evicts the least recently used. 0: no limit."`
+	MaxFuture  time.Duration `env:"MAX_FUTURE" mapping:"true" envDefault:"1h" min:"0s" doc:"A record whose event time is further than this ahead of its Kafka timestamp is a dead letter. 0: no limit."`
+	MaxJump    time.Duration `env:"MAX_JUMP" mapping:"true" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past its partition's newest is a dead letter unless two of the next three agree. 0: no limit. See docs/operations/event-times.md."`
 }
 
 type detectSettings struct {
@@ -369,6 +370,12 @@ func (c *Config) derive() {
 		}
 	}
 	c.deriveMaxJump()
+	if c.Keys.LatenessBy == "" {
+		c.Keys.LatenessBy = bySeries
+		if c.oneClock() != "" {
+			c.Keys.LatenessBy = byPartition
+		}
+	}
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		d.Fields = cleanList(d.Fields)

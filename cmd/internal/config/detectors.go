@@ -257,6 +257,7 @@ func (k *checker) detectors() {
 	buildable := true
 	k.silence()
 	k.groups()
+	k.latenessBy()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)

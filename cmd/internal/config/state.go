@@ -72,6 +72,7 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	r.Decimals = append([]string(nil), m.Decimals...)
 	r.MaxFuture = k.MaxFuture.Microseconds()
 	r.Lateness, r.MaxHeld, r.MaxJump = k.Lateness.Microseconds(), k.MaxHeld, k.MaxJump.Microseconds()
+	r.BySeries = k.Lateness > 0 && k.LatenessBy == bySeries
 	if n := len(c.Series()); n > 0 {
 		r.MaxHeld = max(1, k.MaxHeld/n)
 	}

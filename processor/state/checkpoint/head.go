@@ -42,4 +42,9 @@ func (w *Writer) appendBody(k *series.Key) {
 	if k.Former.Any() {
 		section(changelog.FormerSection, s.Former)
 	}
+	if k.Held.Len() > 0 && k.Held.Behind != 0 {
+		start := e.BeginSection(changelog.ClockSection)
+		e.Int(k.Held.Behind)
+		e.EndSection(start)
+	}
 }

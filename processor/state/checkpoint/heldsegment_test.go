@@ -46,7 +46,7 @@ func TestHeldSegments(t *testing.T) {
 				for i := range values {
 					values[i] = rng.NormFloat64()
 				}
-				buffer.Add(held, max(lastTime, -1000)+1+rng.Int64N(50), offset, values)
+				buffer.Add(held, max(lastTime, -1000)+1+rng.Int64N(50), offset, values, 0)
 			}
 			for range min(held.Len(), rng.IntN(12)) {
 				lastTime = held.First()

@@ -104,6 +104,12 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 			l.differences(k, h.Differences)
 		case changelog.FormerSection:
 			h.Former(&k.Series)
+		case changelog.ClockSection:
+			if behind := h.Int(); behind < 0 {
+				h.Fail()
+			} else if k.Held != nil {
+				k.Held.Behind = behind
+			}
 		default:
 			return false, nil
 		}

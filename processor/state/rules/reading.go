@@ -76,6 +76,9 @@ type Order struct {
 	// of time and offset. 0: nothing is held, and a sample older than the newest
 	// of its key is late.
 	Lateness int64
+	// BySeries: the largest event time is that of the sample's series. Samples of a series are released as soon as its newest one
+	// is further ahead of them than Lateness, or the partition's largest event time has risen by as much.
+	BySeries bool `json:",omitempty"`
 	// MaxHeld is how many offsets of the partition's log a held sample waits at most,
 	// and so how many samples are held at most; 0: no limit. See reorder/overdue.go.
 	MaxHeld int

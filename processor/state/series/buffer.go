@@ -16,8 +16,8 @@ type ReorderBuffer[K any] struct {
 	// corrects it.
 	N int
 
-	// first has the lists by their earliest samples. An entry may be earlier than that; a
-	// list that is given an earlier sample gets another entry, and its former one is stale.
+	// first has the lists by the watermarks that release their earliest samples. An entry may be earlier than that; a
+	// list of which that becomes earlier gets another entry, and its former one is stale.
 	first heap.Heap[*HeldSamples[K]]
 	lists int // number of lists that are not empty
 	waits[K]
@@ -45,7 +45,7 @@ func (b *ReorderBuffer[K]) Due(watermark int64) (key K, ok bool) {
 			continue
 		}
 		l := f.Value
-		if w := l.At(0); f.At == int64(w[0]) && f.Tie == int64(w[1]) {
+		if f.At == l.Due() && f.Tie == int64(l.At(0)[1]) {
 			return l.key, true
 		}
 		b.correct(l)
@@ -61,22 +61,29 @@ func stale[K any](e *heap.Item[*HeldSamples[K]]) bool {
 
 // correct brings the first entry, which stands for l, up to date.
 func (b *ReorderBuffer[K]) correct(l *HeldSamples[K]) {
-	w := l.At(0)
-	l.time, l.offset = int64(w[0]), int64(w[1])
+	l.enter()
 	b.first.SetFirst(l.time, l.offset)
 }
 
-// Add holds a sample in its key's list.
-func (b *ReorderBuffer[K]) Add(l *HeldSamples[K], time, offset int64, values []float64) {
-	if at := l.insert(time, offset, values); at == 0 {
+// enter notes the place in the heap that the list's first sample has.
+func (l *HeldSamples[K]) enter() { l.time, l.offset = l.Due(), int64(l.At(0)[1]) }
+
+// Add holds a sample in its key's list; behind is the list's Behind if it is the newest.
+func (b *ReorderBuffer[K]) Add(l *HeldSamples[K], time, offset int64, values []float64, behind int64) {
+	at, sooner := l.insert(time, offset, values), false
+	if at == l.Len()-1 {
+		sooner = behind < l.Behind
+		l.Behind = behind
+	}
+	if at == 0 || sooner {
 		if l.Len() == 1 {
 			b.lists++
 		}
 		if b.first.Len() > 2*b.lists+64 { // most are of lists that are gone
 			b.first.Delete(func(e heap.Item[*HeldSamples[K]]) bool { return stale(&e) })
 		}
-		l.time, l.offset = time, offset
-		b.first.Push(time, offset, l)
+		l.enter()
+		b.first.Push(l.time, l.offset, l)
 	}
 	b.N++
 	if b.most > 0 {
@@ -130,8 +137,7 @@ func (b *ReorderBuffer[K]) Rebuild(all func(yield func(*HeldSamples[K]) bool)) {
 		}
 		b.lists++
 		l.dropped = false
-		w := l.At(0)
-		l.time, l.offset = int64(w[0]), int64(w[1])
+		l.enter()
 		b.first.Append(l.time, l.offset, l)
 		if b.most > 0 {
 			for i := range l.Len() {

@@ -57,7 +57,7 @@ func TestBuffer(t *testing.T) {
 				if k.held == nil {
 					k.held = NewHeldSamples(k, 1, 0)
 				}
-				b.Add(k.held, at, offset, []float64{1})
+				b.Add(k.held, at, offset, []float64{1}, 0)
 				held = append(held, sample{at, offset, 1, k})
 			}
 			for watermark := rng.Int64N(20 + offset/2); ; {

@@ -11,6 +11,10 @@ type HeldSamples[K any] struct {
 	rows
 	key K
 
+	// Behind is how far the newest sample was behind the partition's newest, in microseconds, when it came: the samples wait for
+	// the watermark as if they were this much later. 0 where the watermark alone decides (rules.Order.BySeries).
+	Behind int64
+
 	time, offset int64 // of its entry in the buffer's heap of lists; other entries are stale
 	dropped      bool  // the buffer does not have it
 }
@@ -49,6 +53,15 @@ func (r *rows) At(i int) []uint64 {
 // First returns the time of the first sample.
 func (l *HeldSamples[K]) First() int64 { return int64(l.words[l.gone]) }
 
+// Due returns the watermark at which the first sample is released.
+func (l *HeldSamples[K]) Due() int64 {
+	first := l.First()
+	if due := first + l.Behind; due >= first {
+		return due
+	}
+	return math.MaxInt64
+}
+
 // Newest returns the time of the last sample.
 func (l *HeldSamples[K]) Newest() int64 { return int64(l.At(l.Len() - 1)[0]) }
 
@@ -80,6 +93,7 @@ func (l *HeldSamples[K]) Translated(dim int, translate func(dst, values []float6
 		return nil
 	}
 	to := NewHeldSamples(l.key, dim, l.Len())
+	to.Behind = l.Behind
 	values, dst := make([]float64, l.size-2), make([]float64, dim)
 	for i := range l.Len() {
 		w := l.At(i)
