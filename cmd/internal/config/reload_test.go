@@ -80,8 +80,8 @@ func (b *bench) gauge(name string) float64 {
 
 const successful = "odradek_settings_last_reload_successful"
 
-// TestLive: what may change at once does, and reaches the processor.
-func TestLive(t *testing.T) {
+// TestReloadLive: what may change at once does, and reaches the processor.
+func TestReloadLive(t *testing.T) {
 	b := newBench(t, base)
 	if b.Changeable() != nil || b.gauge(successful) != 1 {
 		t.Error("something has changed before the first reload")
@@ -106,8 +106,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestFirstLook: the first look at the file, which the start has read, logs nothing.
-func TestFirstLook(t *testing.T) {
+// TestReloadFirstLook: the first look at the file, which the start has read, logs nothing.
+func TestReloadFirstLook(t *testing.T) {
 	b := newBench(t, base)
 	b.seen = [sha256.Size]byte{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -124,8 +124,8 @@ func TestFirstLook(t *testing.T) {
 	}
 }
 
-// TestRefused: where one setting needs a restart, or has a fault, nothing is taken up, and the log says why.
-func TestRefused(t *testing.T) {
+// TestReloadRefused: where one setting needs a restart, or has a fault, nothing is taken up, and the log says why.
+func TestReloadRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		oldnew []string
@@ -174,9 +174,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRun: a signal has the settings read again, a tick does so where the file's content has changed, also behind a
+// TestReloadRun: a signal has the settings read again, a tick does so where the file's content has changed, also behind a
 // symbolic link that is swapped.
-func TestRun(t *testing.T) {
+func TestReloadRun(t *testing.T) {
 	b := newBench(t, base)
 	link := filepath.Join(t.TempDir(), "link.yaml")
 	if err := os.Symlink(b.file, link); err != nil {
