@@ -52,3 +52,31 @@ func TestCheckEventTimes(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckNamesAFastClock: of five series of a partition the clock of one is five minutes ahead.
+func TestCheckNamesAFastClock(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	for fast := range 2 {
+		topic := c.Topic(t, "clocks", 1)
+		now := time.Now().Add(-time.Hour)
+		var recs []kafkatest.Record
+		for i := range 60 {
+			sent := now.Add(time.Duration(i) * time.Second)
+			at := sent
+			if i%5 == 3 {
+				at = at.Add(time.Duration(fast) * 5 * time.Minute)
+			}
+			recs = append(recs, kafkatest.Record{Topic: topic, Key: fmt.Appendf(nil, "s%d", i%5), Time: sent.UnixMilli(),
+				Value: fmt.Appendf(nil, `{"at":%d,"value":%d}`, at.UnixMilli(), i)})
+		}
+		if _, err := c.ProduceAcked(t.Context(), recs); err != nil {
+			t.Fatal(err)
+		}
+		code, out := runCheck(t, []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=" + topic + "-g",
+			"ODRADEK_TOPICS=" + topic, "ODRADEK_FORMAT=json", "ODRADEK_TIME_FIELD=at", "ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=10s"})
+		if code != exitOK || !strings.Contains(out, "series: a sample is late if it is more than 10s older than the newest of its series") ||
+			strings.Contains(out, `the clock of series "s3" is about 4m5`) != (fast == 1) {
+			t.Errorf("exit %d, fast %d\n%s", code, fast, out)
+		}
+	}
+}

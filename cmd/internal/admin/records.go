@@ -214,6 +214,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 	var reading schemas.Reading
 	for _, tp := range tps {
 		reading.Partition = tp.Partition
+		var clocks processor.SeriesClocks
 		// Markers and aborted records may fill the last offsets, so a partition
 		// can show fewer records than asked for, or none.
 		from := max(first[tp], ends[tp]-sampleRecords)
@@ -269,6 +270,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 			case !bytes.Equal(reading.Key, rec.Key):
 				s.otherKey++
 			}
+			clocks.Add(reading.Key, reading.Time)
 			for i := range reading.Len() {
 				name, _, values := reading.At(i)
 				key := string(name)
@@ -283,6 +285,9 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 		})
 		if err != nil {
 			return nil, err
+		}
+		if name, by, ok := clocks.Ahead(max(c.Keys.Lateness, time.Minute)); ok && s.clockWrong == "" {
+			s.clockWrong, s.clockFix = processor.AheadText(name, by)
 		}
 	}
 	return s, nil
