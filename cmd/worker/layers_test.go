@@ -75,7 +75,7 @@ var homes = []struct {
 	{"github.com/caarlos0/env/...", "cmd/internal/config", false},
 	{"github.com/prometheus/...", "processor processor/metrics cmd/internal/page cmd/worker", true},
 	{"go.opentelemetry.io/...", "cmd/worker", true},
-	{"go.yaml.in/yaml/v3", "cmd/internal/config/settingsfile", false},
+	{"go.yaml.in/yaml/v3", "cmd/internal/config/settingsfile cmd/internal/try", false},
 	{"gorgonia.org/cu/...", "cuda/device", false},
 	{"C", "cuda/device", false},
 	{"unsafe", "cuda cuda/plan cuda/device detectors/vec", true},

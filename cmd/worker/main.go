@@ -7,7 +7,7 @@
 //	check, setup  check.go, setup.go
 //	generate      generate.go
 //	suggest       suggest.go
-//	try           try.go
+//	try, test     try.go, test.go
 //	backtest      backtest.go, backtest_topic.go
 //	score         score.go, score_feedback.go, rates.go
 //	state         state.go
@@ -66,6 +66,7 @@ func (t terminal) commands() []command {
 		{"setup", "create the topics and register the schemas that run needs", t.setup},
 		{"suggest", "look at a topic and propose settings for it", t.suggest},
 		{"try", "show what a worker would read of a few records, and why not", t.try},
+		{"test", "run your own tests of the settings: records, and what is expected of them", t.test},
 		{"backtest", "run the detectors over recorded samples and write a report", t.backtest},
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"odradek/cmd/internal/admin"
@@ -33,6 +32,11 @@ const tryExamples = `  worker try -config plant.yaml
 var readingSettings = []string{"DETECTOR", "PRESET", "MISSING", "LATENESS", "DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_HELD",
 	"MAX_KEYS", "MAX_FUTURE", "MAPPING", "FORMAT", "SCHEMA", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD", "VALID",
 	"MISSING_IF", "DECIMALS", "TRANSFORM", "COMPUTE", "ONLY_IF", "TOMBSTONES", "TEXT_VALUES", "UNITS", "GROUP_BY"}
+
+// withoutFormat leaves out the settings that say in which format a record is.
+func withoutFormat(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "SCHEMA" || name == "FORMAT" })
+}
 
 // tryOptions are the flags of `try`.
 type tryOptions struct {
@@ -68,8 +72,8 @@ func (t terminal) try(ctx context.Context, args []string) int {
 	if o.in == "" && len(o.topics) == 0 {
 		names = append(names[:len(names):len(names)], "TOPICS")
 	}
-	if strings.Contains(strings.ToLower(o.in), ".csv") { // rows have no format
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "SCHEMA" || name == "FORMAT" })
+	if try.IsTable(o.in) { // rows have no format
+		names = withoutFormat(names)
 	}
 	c, code, ok := t.configFor(names...)
 	if !ok {

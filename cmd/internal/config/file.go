@@ -43,6 +43,23 @@ func readSettingsFile(path string) *fileOfSettings {
 	return f
 }
 
+// Variables returns the variables that a text in the form of a settings file sets.
+func Variables(text []byte) (environ []string, faults []Fault) {
+	f := settingsfile.Parse(text, Prefix, envName)
+	for _, p := range f.Faults {
+		faults = append(faults, Fault{Name: "settings", Problem: p.Problem, Fix: p.Fix})
+	}
+	for _, e := range f.Settings {
+		if e.Value != "" {
+			environ = append(environ, Prefix+e.Name+"="+e.Value)
+		}
+	}
+	if len(f.Detectors) > 0 {
+		environ = append(environ, Prefix+"DETECTORS="+strings.Join(f.Detectors, ","))
+	}
+	return environ, faults
+}
+
 // under returns the variables with the settings of the file added that they do not give.
 func (f *fileOfSettings) under(given map[string]string) map[string]string {
 	vars := maps.Clone(given)

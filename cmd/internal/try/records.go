@@ -119,13 +119,19 @@ func merge(parts [][]*Record, n int, first bool) (list []*Record) {
 // maxFile bounds a file of records, in bytes.
 const maxFile = 64 << 20
 
+// IsTable reports whether File reads rows of a file.
+func IsTable(path string) bool {
+	name := strings.ToLower(path)
+	return strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, ".csv.gz")
+}
+
 // File returns the first n records of a file for a topic: of .csv and .csv.gz the rows, as worker backtest reads them; of .jsonl
 // and .ndjson a record a line; of others one record, which has the bytes of the file. A line is the record's value, or what kcat -J
 // and rpk topic consume write of a record, which has its partition and offset. "-" is the standard input, in lines.
 func File(ctx context.Context, path string, in io.Reader, c *config.Config, topic string, n int) ([]*Record, error) {
 	name := strings.ToLower(path)
 	switch {
-	case strings.HasSuffix(name, ".csv"), strings.HasSuffix(name, ".csv.gz"):
+	case IsTable(path):
 		return rows(ctx, path, c.ForTopic(topic), topic, n)
 	case strings.HasSuffix(name, ".parquet"), strings.HasSuffix(name, ".avro"):
 		return nil, fmt.Errorf("try: %s: worker backtest reads such files; here use .csv, .jsonl, or the bytes of one record", path)
