@@ -33,9 +33,18 @@ func limit(t *testing.T) context.Context {
 func each(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
+			newest(t, kind)
 			t.Parallel()
 			f(t, Open(t, kind))
 		})
+	}
+}
+
+// newest leaves an older version to a long run: the packages whose tests need it start it in the same way.
+func newest(t *testing.T, kind string) {
+	t.Helper()
+	if kind != KindFake && kind != KindNewest {
+		LongOnly(t)
 	}
 }
 
@@ -276,6 +285,7 @@ func TestSecurity(t *testing.T) {
 	t.Run("kfake-tls", func(t *testing.T) { check(t, Fake(t, FakeOptions{TLS: true})) })
 	for _, v := range Versions {
 		t.Run("kafka-"+v, func(t *testing.T) {
+			newest(t, kindOf(v))
 			c := Kafka(t, v)
 			if c.Security == nil {
 				t.Skip("the cluster in use has no secured listeners")
@@ -289,6 +299,7 @@ func TestSecurity(t *testing.T) {
 func TestRules(t *testing.T) {
 	for _, v := range Versions {
 		t.Run("kafka-"+v, func(t *testing.T) {
+			newest(t, kindOf(v))
 			c := Kafka(t, v)
 			if c.Security == nil {
 				t.Skip("the cluster in use has no secured listeners")

@@ -132,6 +132,7 @@ func TestRestartKeepsData(t *testing.T) {
 	t.Run("kfake", func(t *testing.T) { restartKeepsData(t, Fake(t, FakeOptions{Dir: t.TempDir()})) })
 	for _, v := range Versions {
 		t.Run("kafka-"+v, func(t *testing.T) {
+			LongOnly(t) // the worker's TestBrokersFail restarts a cluster, too, and counts the records
 			t.Parallel()
 			c := Kafka(t, v)
 			if len(c.Nodes()) == 0 {

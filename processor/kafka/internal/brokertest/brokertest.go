@@ -31,12 +31,15 @@ func Cluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-// Kinds runs a test on kfake and, unless -short, on real Kafka.
+// Kinds runs a test on real Kafka, unless -short, and on kfake, unless real Kafka is required, as in CI, and the run is no long one.
 func Kinds(t *testing.T, f func(t *testing.T, k *kafkatest.Cluster)) {
 	for _, kind := range kafkatest.Kinds {
 		t.Run(kind, func(t *testing.T) {
 			if kind != kafkatest.KindFake && testing.Short() {
 				t.Skip("real Kafka is left out with -short")
+			}
+			if kind == kafkatest.KindFake && kafkatest.Required("kafka") {
+				kafkatest.LongOnly(t)
 			}
 			f(t, kafkatest.Open(t, kind))
 		})
