@@ -13,7 +13,7 @@ import (
 // before anything is read, and every later restore takes the same. From there on the backfill is input
 // like any other, folded by foldChunk in cycles that commit offsets and state. The only difference is that the state
 // withholds its results and that its dead letters and late records are dropped here. It is no replay
-// of a restore, which makes no decisions: a replay evicts no series and condemns no schema, so that the next one
+// of a restore, which makes no decisions: a replay evicts no series and declares no schema missing, so that the next one
 // has the same result.
 
 // backfill tracks the backfill of a partition.

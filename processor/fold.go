@@ -30,14 +30,14 @@ type folder struct {
 	readers []*reader // of all readings so far
 	late    []int     // numbers of the late samples of a record
 
-	verdicts verdicts
-	trimmer  trimmer
-	growth   growth
-	fill     backfill
-	carried  *cycle.Carried
-	clock    ClockComparison // of event times with Kafka's timestamps
-	changed  *Changeable     // what the state and the writer have taken up of Config.Changeable
-	rules    *feedback.Rules // operators' rules that the state follows; nil: not known at the chunk's begin
+	missing missingSchemas
+	trimmer trimmer
+	growth  growth
+	fill    backfill
+	carried *cycle.Carried
+	clock   ClockComparison // of event times with Kafka's timestamps
+	changed *Changeable     // what the state and the writer have taken up of Config.Changeable
+	rules   *feedback.Rules // operators' rules that the state follows; nil: not known at the chunk's begin
 
 	restorer restorer
 	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
@@ -54,7 +54,7 @@ func newFolder(pt *partition) *folder {
 	f := &folder{partition: pt, carried: cycle.NewCarried(cfg.CarryHeaders), trimmer: trimmer{budget: h.budget, tp: tp, log: pt.log}}
 	f.reader = newReader(m)
 	f.reads, f.readers = f.reader.reading, []*reader{f.reader}
-	f.verdicts = verdicts{dec: f.reader.dec, grace: cfg.SchemaGrace, log: pt.log}
+	f.missing = missingSchemas{dec: f.reader.dec, grace: cfg.SchemaGrace, log: pt.log}
 	f.open.status = pt.status
 	f.growth.siblings = &pt.siblings
 	pt.idle = idleness{after: m.IdleAfter, advance: f.advanceIdle}
@@ -107,7 +107,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 		}
 		if err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.verdicts.condemn(s, rec, header, de, f.side.stop.Refuses(rec.Offset)) {
+			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.missing.decide(s, rec, header, de, f.side.stop.Refuses(rec.Offset)) {
 				f.postpone(rec)
 				return err, f.finish(ctx)
 			}
@@ -125,8 +125,8 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			}
 			continue
 		}
-		if f.state.Subjects(state.Verdict) > 0 && f.reading.Skipped != schemas.SkippedTombstone {
-			f.verdicts.acquit(s, rec, header, f.reading.Schema)
+		if f.state.Subjects(state.MissingSchema) > 0 && f.reading.Skipped != schemas.SkippedTombstone {
+			f.missing.withdraw(s, rec, header, f.reading.Schema)
 		}
 		f.side.stop.Pass()
 		for _, i := range f.reading.Rejected {
@@ -388,7 +388,7 @@ func (f *folder) readBy(reading *rules.Reading) error {
 		i, f.readers = len(f.readers), append(f.readers, r)
 	}
 	f.reads, f.reader = reading, f.readers[i]
-	f.verdicts.dec = f.reader.dec
+	f.missing.dec = f.reader.dec
 	return nil
 }
 

@@ -190,14 +190,14 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 		if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
 			return err
 		}
-		if f.verdicts.condemned(s, rec, header(rec)) {
+		if f.missing.decided(s, rec, header(rec)) {
 			return nil // as before
 		}
 		rec.Timestamp = cycle.Timestamp(rec)
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &f.reading)
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && de.Retry && !f.verdicts.gone(rec, de) {
+			if errors.As(err, &de) && de.Retry && !f.missing.gone(rec, de) {
 				why, _ := whyHeld(err)
 				f.holds.note(why, rec.Offset, err)
 				if err := sleep(ctx, wait); err != nil {
@@ -206,7 +206,7 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 				continue
 			}
 			f.holds.end()
-			if de != nil && de.Absent { // else a verdict would stand
+			if de != nil && de.Absent { // else a decision would stand
 				return &UnreadableError{Why: fmt.Sprintf("the schema registry has no schema any more for the record at offset %d: %v",
 					rec.Offset, de)}
 			}

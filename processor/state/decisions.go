@@ -15,20 +15,20 @@ type Kind = rules.Kind
 // The kinds of decisions; see package rules. The State makes those of Eviction, Thresholds and Reading by itself, and of
 // Advance by DecideAdvance; its caller makes the others by Decide.
 const (
-	Eviction   = rules.KindEviction      // a key is forgotten: keys.go
-	Verdict    = rules.KindSchemaVerdict // the registry has no such schema
-	Grown      = rules.KindGrown         // the topic has more partitions: sweeps close the anomalies of keys that have moved
-	Thresholds = rules.KindThresholds    // how the scores of a detector are judged
-	Learned    = rules.KindLearned       // the rules that labels have taught
-	Mutes      = rules.KindMutes         // the mute rules
-	Advance    = rules.KindAdvance       // the watermark of an idle partition rises: advance.go
-	Reading    = rules.KindReading       // how records are read: readings.go
+	Eviction      = rules.KindEviction      // a key is forgotten: keys.go
+	MissingSchema = rules.KindMissingSchema // the registry has no such schema
+	Grown         = rules.KindGrown         // the topic has more partitions: sweeps close the anomalies of keys that have moved
+	Thresholds    = rules.KindThresholds    // how the scores of a detector are judged
+	Learned       = rules.KindLearned       // the rules that labels have taught
+	Mutes         = rules.KindMutes         // the mute rules
+	Advance       = rules.KindAdvance       // the watermark of an idle partition rises: advance.go
+	Reading       = rules.KindReading       // how records are read: readings.go
 )
 
 var kinds = rules.KindTable{
-	Eviction: {Name: "eviction"},
-	Verdict:  {Name: "verdict", Standing: true, Lapses: true},
-	Grown:    {Name: "growth", Standing: true},
+	Eviction:      {Name: "eviction"},
+	MissingSchema: {Name: "missing schema", Standing: true, Lapses: true},
+	Grown:         {Name: "growth", Standing: true},
 	Thresholds: {
 		Name: "threshold", Standing: true, Acts: true,
 		Read: func(content []byte) (any, error) { return rules.DecodeRuling(content) },
@@ -100,7 +100,7 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 }
 
 // Standing returns the content of the decision that holds for a subject at offset, nil
-// if none does. Call it for every record that the decision may concern: a verdict that
+// if none does. Call it for every record that the decision may concern: a missing schema that
 // no record refers to any more lapses.
 func (s *State) Standing(k Kind, subject []byte, offset int64) []byte {
 	offset = s.first(offset)

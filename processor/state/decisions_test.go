@@ -35,14 +35,14 @@ type decided struct {
 	offset  int64
 }
 
-// make makes the decision in an undisturbed fold. A verdict there is one for each
-// record that was condemned: no state of the package is asked.
-func (d *decided) make(s *State, condemned map[int64]bool) {
+// make makes the decision in an undisturbed fold. A decision that a schema is missing is one for each
+// record that is a dead letter: no state of the package is asked.
+func (d *decided) make(s *State, dead map[int64]bool) {
 	switch d.kind {
 	case Eviction:
 		s.evict(s.Keys.Get(d.subject), d.offset, anomaly.Evicted)
-	case Verdict:
-		condemned[d.offset] = true
+	case MissingSchema:
+		dead[d.offset] = true
 	case Thresholds:
 		makeRuling(s, d)
 	case Advance:
@@ -61,7 +61,7 @@ func subjectOf(key []byte) []byte {
 }
 
 // decide makes random decisions before a sample and reports whether it is
-// condemned.
+// a dead letter.
 func (x *run) decide(sm *Sample) bool {
 	told := func(k Kind, subject, content []byte) {
 		x.cycle.decided = append(x.cycle.decided, decided{k, bytes.Clone(subject), content, sm.Offset})
@@ -100,18 +100,18 @@ func (x *run) decide(sm *Sample) bool {
 			told(kindTest, nil, content)
 		}
 	}
-	absent, standing := x.absent[string(subject)], x.s.Standing(Verdict, subject, sm.Offset) != nil
+	absent, standing := x.absent[string(subject)], x.s.Standing(MissingSchema, subject, sm.Offset) != nil
 	if absent != standing {
 		var content []byte
 		if absent {
 			content = []byte("no such schema")
 		}
-		x.s.Decide(Verdict, subject, content, sm.Offset)
-		x.verdicts++
+		x.s.Decide(MissingSchema, subject, content, sm.Offset)
+		x.missing++
 	}
 	if absent {
-		x.s.Standing(Verdict, subject, sm.Offset)
-		told(Verdict, subject, nil)
+		x.s.Standing(MissingSchema, subject, sm.Offset)
+		told(MissingSchema, subject, nil)
 	}
 	return absent
 }
@@ -121,7 +121,7 @@ func (x *run) decide(sm *Sample) bool {
 // samples and the decisions that were committed.
 func TestDecisions(t *testing.T) {
 	r := seedtest.New(t)
-	aborts, crashes, made, verdicts, silent := 0, 0, [rules.NumKinds]int{}, 0, 0
+	aborts, crashes, made, missing, silent := 0, 0, [rules.NumKinds]int{}, 0, 0
 	var modes [2]int // anomalies that a change of the mode has ended, live and in shadow
 	for range 40 {
 		cfg := randomConfig(r)
@@ -145,18 +145,18 @@ func TestDecisions(t *testing.T) {
 		}
 		n := checkModes(t, x.events)
 		modes[0], modes[1] = modes[0]+n[0], modes[1]+n[1]
-		aborts, crashes, verdicts = aborts+x.aborts, crashes+x.crashes, verdicts+x.verdicts
+		aborts, crashes, missing = aborts+x.aborts, crashes+x.crashes, missing+x.missing
 		silent += x.silent
 		for _, d := range w.decided {
 			made[d.kind]++
 		}
 	}
-	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind, %d advances with %d silences, "+
+	t.Logf("%d evictions, %d missing schemas on %d samples, %d of the test's kind, %d advances with %d silences, "+
 		"%d rulings that ended %d anomalies; %d aborts, %d crashes",
-		made[Eviction], verdicts, made[Verdict], made[kindTest], made[Advance], silent, made[Thresholds], modes, aborts, crashes)
-	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Learned] == 0 ||
+		made[Eviction], missing, made[MissingSchema], made[kindTest], made[Advance], silent, made[Thresholds], modes, aborts, crashes)
+	if made[Eviction] == 0 || made[MissingSchema] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Learned] == 0 ||
 		made[Advance] == 0 ||
-		silent == 0 || aborts == 0 || crashes == 0 || verdicts == 0 || made[Thresholds] == 0 {
+		silent == 0 || aborts == 0 || crashes == 0 || missing == 0 || made[Thresholds] == 0 {
 		t.Error("something did not happen")
 	}
 }
@@ -175,7 +175,7 @@ func newSteps(t *testing.T) *steps {
 	return x
 }
 
-// cycle folds a sample at offset unless it is condemned, commits and snapshots all
+// cycle folds a sample at offset unless it is a dead letter, commits and snapshots all
 // if want is.
 func (x *steps) cycle(offset int64, fold, all bool) {
 	if fold {
@@ -209,29 +209,29 @@ func (x *steps) stored() (n int) {
 	return n
 }
 
-// TestVerdictLapses: a verdict is kept while a replay may meet a record that it
-// condemned, and not for longer; its withdrawal holds for what comes after.
-func TestVerdictLapses(t *testing.T) {
+// TestMissingSchemaLapses: a decision is kept while a replay may meet a record that it
+// makes a dead letter, and not for longer; its withdrawal holds for what comes after.
+func TestMissingSchemaLapses(t *testing.T) {
 	x := newSteps(t)
 	id := []byte("id-7")
 	x.cycle(0, true, false)
-	if x.s.Standing(Verdict, id, 1) != nil {
-		t.Fatal("a verdict that nobody made")
+	if x.s.Standing(MissingSchema, id, 1) != nil {
+		t.Fatal("a decision that nobody made")
 	}
-	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
-	if string(x.s.Standing(Verdict, id, 1)) != "no such schema" || x.s.Standing(Verdict, id, 0) != nil {
-		t.Fatal("the verdict does not stand from its offset on")
+	x.s.Decide(MissingSchema, id, []byte("no such schema"), 1)
+	if string(x.s.Standing(MissingSchema, id, 1)) != "no such schema" || x.s.Standing(MissingSchema, id, 0) != nil {
+		t.Fatal("the decision is not in force from its offset on")
 	}
 	x.cycle(1, false, false)
 	for o := int64(2); o < 6; o++ { // one more that it condemns
-		x.s.Standing(Verdict, id, o)
+		x.s.Standing(MissingSchema, id, o)
 		x.cycle(o, false, false)
 	}
 	if x.stored() != 1 {
 		t.Fatalf("%d decisions in the log", x.stored())
 	}
-	x.s.Decide(Verdict, id, nil, 6) // it is there now
-	if x.s.Standing(Verdict, id, 6) != nil || x.s.Standing(Verdict, id, 5) == nil {
+	x.s.Decide(MissingSchema, id, nil, 6) // it is there now
+	if x.s.Standing(MissingSchema, id, 6) != nil || x.s.Standing(MissingSchema, id, 5) == nil {
 		t.Fatal("the withdrawal does not hold from its offset on")
 	}
 	x.cycle(6, true, false)
@@ -243,15 +243,15 @@ func TestVerdictLapses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for o, want := range []bool{false, true, true, true, true, true, false, false} {
-		if got := again.Standing(Verdict, id, int64(o)) != nil; got != want {
-			t.Errorf("restored: condemned at %d is %v", o, got)
+		if got := again.Standing(MissingSchema, id, int64(o)) != nil; got != want {
+			t.Errorf("restored: dead letter at %d is %v", o, got)
 		}
 	}
 	x.cycle(7, true, true) // the floor passes
 	x.cycle(8, true, true)
 	x.cycle(9, true, true)
-	if x.stored() != 0 || x.s.Subjects(Verdict) != 0 {
-		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Subjects(Verdict))
+	if x.stored() != 0 || x.s.Subjects(MissingSchema) != 0 {
+		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Subjects(MissingSchema))
 	}
 }
 
@@ -278,17 +278,17 @@ func TestDecisionsOfOthers(t *testing.T) {
 			t.Errorf("deletion of kind %d: %v", k, err)
 		}
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(MissingSchema), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
 		t.Errorf("format: %v", err)
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(MissingSchema), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("cut off: %v", err)
 	}
-	log := []record{{key(Verdict), []byte{changelog.Version, 1, 'n', 'o'}}}
+	log := []record{{key(MissingSchema), []byte{changelog.Version, 1, 'n', 'o'}}}
 	if _, err := replayed(log, Floor{MaxTime: NoTime}, 5); !errors.Is(err, ErrAhead) {
 		t.Errorf("decision at the committed offset: %v", err)
 	}
-	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Standing(Verdict, []byte("x"), 5)) != "no" {
+	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Standing(MissingSchema, []byte("x"), 5)) != "no" {
 		t.Errorf("decision below the committed offset: %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		x := newSteps(t)
 		x.cycle(0, true, false)
-		x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
+		x.s.Decide(MissingSchema, []byte("x"), []byte("no"), 1)
 		x.s.Mark(2)
 		if err := x.s.Snapshot(0, 0, func(k, v []byte) error {
 			x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
@@ -310,11 +310,11 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 		if err := x.s.Rollback(1); err != nil {
 			t.Fatal(err)
 		}
-		if x.s.Standing(Verdict, []byte("x"), 1) != nil || x.stored() != 1 {
+		if x.s.Standing(MissingSchema, []byte("x"), 1) != nil || x.stored() != 1 {
 			t.Fatal("the decision stands after the rollback, or was not logged")
 		}
 		if again {
-			x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
+			x.s.Decide(MissingSchema, []byte("x"), []byte("no"), 1)
 		}
 		x.cycle(1, !again, false)
 		if want := map[bool]int{true: 1}[again]; x.stored() != want {
@@ -330,8 +330,8 @@ func TestForgottenAndUndone(t *testing.T) {
 	x := newSteps(t)
 	id := []byte("id-7")
 	x.cycle(0, true, true)
-	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
-	x.s.Standing(Verdict, id, 1)
+	x.s.Decide(MissingSchema, id, []byte("no such schema"), 1)
+	x.s.Standing(MissingSchema, id, 1)
 	x.cycle(1, false, false)
 	if err := x.s.Snapshot(2, 0, func(k, v []byte) error { // without new input
 		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
@@ -345,16 +345,16 @@ func TestForgottenAndUndone(t *testing.T) {
 	if err := x.s.Rollback(2); err != nil {
 		t.Fatal(err)
 	}
-	if x.s.Standing(Verdict, id, 2) == nil {
-		t.Fatal("the verdict does not stand after the rollback")
+	if x.s.Standing(MissingSchema, id, 2) == nil {
+		t.Fatal("the decision is not in force after the rollback")
 	}
 	x.cycle(2, false, false)
 	again, err := replayed(x.log, x.s.Floor(), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Standing(Verdict, id, 2) == nil {
-		t.Error("restored: the verdict does not stand")
+	if again.Standing(MissingSchema, id, 2) == nil {
+		t.Error("restored: the decision is not in force")
 	}
 }
 
@@ -366,7 +366,7 @@ func TestDecisionAhead(t *testing.T) {
 		time := binary.BigEndian.AppendUint64(nil, 1000)
 		s, b := New(one(&fake{window: 4, least: 2}, 1)), &detectors.Batch{}
 		for _, r := range []record{
-			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{changelog.Version, 1, 'n', 'o'}},
+			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(MissingSchema), 'x'}, 5), []byte{changelog.Version, 1, 'n', 'o'}},
 			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(kindTest)}, 5), append([]byte{changelog.Version, 2}, time...)},
 		} {
 			if err := s.Load(r.key, r.value); err != nil {
@@ -390,8 +390,8 @@ func TestDecisionAhead(t *testing.T) {
 				if got := s.maxTime == 1000; got != (o >= 5) {
 					t.Errorf("committed %d: at %d applied is %v", committed, o, got)
 				}
-				if got := s.Standing(Verdict, []byte("x"), o) != nil; got != (o >= 5) {
-					t.Errorf("committed %d: at %d the verdict stands is %v", committed, o, got)
+				if got := s.Standing(MissingSchema, []byte("x"), o) != nil; got != (o >= 5) {
+					t.Errorf("committed %d: at %d the decision is in force: %v", committed, o, got)
 				}
 			}
 			execute(b)
@@ -404,26 +404,26 @@ func TestDecisionAhead(t *testing.T) {
 	}
 }
 
-// TestCrowdOfDecisions: verdicts are as many as corrupt records want. They do not
+// TestCrowdOfDecisions: missing schemas are as many as corrupt records want. They do not
 // pile up for as long as a key stays dirty.
 func TestCrowdOfDecisions(t *testing.T) {
 	x := newSteps(t)
 	x.cycle(0, true, false)
-	for i := range rules.MaxVerdicts + 10 {
+	for i := range rules.MaxMissingSchemas + 10 {
 		o := int64(i + 1)
 		subject := binary.BigEndian.AppendUint32(nil, uint32(i))
-		x.s.Decide(Verdict, subject, []byte("no"), o)
-		x.s.Standing(Verdict, subject, o)
+		x.s.Decide(MissingSchema, subject, []byte("no"), o)
+		x.s.Standing(MissingSchema, subject, o)
 		if i%100 == 99 {
 			x.cycle(o, false, false)
 		}
 	}
-	x.cycle(rules.MaxVerdicts+20, false, false)
-	x.cycle(rules.MaxVerdicts+30, false, false)
-	if n := x.s.Subjects(Verdict); n > 200 {
-		t.Errorf("%d verdicts wait", n)
+	x.cycle(rules.MaxMissingSchemas+20, false, false)
+	x.cycle(rules.MaxMissingSchemas+30, false, false)
+	if n := x.s.Subjects(MissingSchema); n > 200 {
+		t.Errorf("%d decisions wait", n)
 	}
-	if f := x.s.Floor(); f.Offset < rules.MaxVerdicts {
+	if f := x.s.Floor(); f.Offset < rules.MaxMissingSchemas {
 		t.Errorf("the floor is at %d", f.Offset)
 	}
 }

@@ -45,8 +45,8 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	f.Add([]byte("Ek"), []byte{changelog.Version, 5}, []byte("Hk"), []byte(nil))
-	f.Add(changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{changelog.Version, 1, 'n'},
-		changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 6), []byte{changelog.Version, 1})
+	f.Add(changelog.AppendKey(nil, changelog.Decision, []byte{byte(MissingSchema), 'x'}, 5), []byte{changelog.Version, 1, 'n'},
+		changelog.AppendKey(nil, changelog.Decision, []byte{byte(MissingSchema), 'x'}, 6), []byte{changelog.Version, 1})
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2 []byte) {
 		const end = 1 << 61
 		cfg := fuzzConfig()

@@ -1022,7 +1022,7 @@ func meanOf(scores []float32, n int) uint32 {
 	return math.Float32bits(float32(sum / float64(n)))
 }
 
-// judged returns a row with its verdict, and what becomes of the key's anomaly. values are the sample's, as the
+// judged returns a row as it was judged, and what becomes of the key's anomaly. values are the sample's, as the
 // detector's window has them.
 func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain func(*anomaly.Input)) flat {
 	d := &m.cfg.Detectors[i]

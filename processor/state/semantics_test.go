@@ -242,11 +242,11 @@ func TestMisusePanics(t *testing.T) {
 		"replay of too much":         func(s *State, b *detectors.Batch) { s.BeginReplay(Floor{}, 1, false); sample(s, b, 1) },
 		"end without a begin":        func(s *State, b *detectors.Batch) { s.EndReplay() },
 		"mark in replay":             func(s *State, b *detectors.Batch) { s.BeginReplay(Floor{}, 1, false); s.Mark(1) },
-		"decision of what is folded": func(s *State, b *detectors.Batch) { sample(s, b, 7); s.Decide(Verdict, nil, nil, 7) },
-		"mark at a decision":         func(s *State, b *detectors.Batch) { s.Mark(0); s.Decide(Verdict, nil, nil, 7); s.Mark(7) },
+		"decision of what is folded": func(s *State, b *detectors.Batch) { sample(s, b, 7); s.Decide(MissingSchema, nil, nil, 7) },
+		"mark at a decision":         func(s *State, b *detectors.Batch) { s.Mark(0); s.Decide(MissingSchema, nil, nil, 7); s.Mark(7) },
 		"decision in replay": func(s *State, b *detectors.Batch) {
 			s.BeginReplay(Floor{}, 1, false)
-			s.Decide(Verdict, nil, nil, 0)
+			s.Decide(MissingSchema, nil, nil, 0)
 		},
 		"unlogged evictions": func(s *State, b *detectors.Batch) {
 			s.Mark(0)

@@ -280,12 +280,12 @@ func (w *world) fold(end int64) *State {
 	s, b := New(w.cfg), &detectors.Batch{}
 	s.BackfillTo(w.backfill)
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
-	condemned := map[int64]bool{}
+	deadLetters := map[int64]bool{}
 	todo := w.decided
 	// advance makes the advances up to the record at offset. Each releases what it reaches before the next decision.
 	advance := func(offset int64) {
 		for len(todo) > 0 && todo[0].kind == Advance && todo[0].offset <= offset {
-			todo[0].make(s, condemned)
+			todo[0].make(s, deadLetters)
 			for todo = todo[1:]; !s.Fits(b); {
 				flush()
 			}
@@ -301,11 +301,11 @@ func (w *world) fold(end int64) *State {
 		}
 		for len(todo) > 0 && todo[0].offset <= o {
 			if advance(o); len(todo) > 0 && todo[0].offset <= o {
-				todo[0].make(s, condemned)
+				todo[0].make(s, deadLetters)
 				todo = todo[1:]
 			}
 		}
-		if !condemned[o] {
+		if !deadLetters[o] {
 			w.trim(s, o)
 			s.Fold(&w.log[i], b)
 		}
@@ -369,7 +369,7 @@ type run struct {
 	breakIt      func(f *Floor)  // for the negative control
 	grown        int             // times
 	absent       map[string]bool // by subjectOf: what the registry does not have
-	verdicts     int
+	missing      int
 	decides      int  // mean distance of the samples with a decision before them; 0: none
 	changes      bool // a worker may have other thresholds than the one before
 	maxBytes     int
@@ -644,7 +644,7 @@ func (x *run) restored(changelog []record) *State {
 			for !s.Fits(b) {
 				flush()
 			}
-			if sm := &x.w.log[i]; s.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
+			if sm := &x.w.log[i]; s.Standing(MissingSchema, subjectOf(sm.Key), sm.Offset) == nil {
 				s.Fold(sm, b)
 			}
 		}

@@ -45,14 +45,14 @@ func TestRecordKeys(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	s.Decide(state.Verdict, []byte("a schema"), []byte("none"), 6000)
+	s.Decide(state.MissingSchema, []byte("a schema"), []byte("none"), 6000)
 	s.Mark(6001)
 	kinds := map[string]int{}
 	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {
 		kind, series, numbers := splitRecordKey(string(key))
 		kinds[kind]++
 		if kind == "decision" {
-			if series != "" || !slices.Equal(numbers, []uint64{uint64(state.Verdict), 6000}) {
+			if series != "" || !slices.Equal(numbers, []uint64{uint64(state.MissingSchema), 6000}) {
 				t.Errorf("decision of %q with %v", series, numbers)
 			}
 			return nil

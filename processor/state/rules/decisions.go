@@ -13,7 +13,7 @@ import "math"
 //     the records below. There need not be a sample at that offset, nor a record.
 //   - The content is whole: it says what holds from the offset on, not what is
 //     different from before, so that no decision needs an earlier one.
-//   - A decision of an instant (an eviction) acts once. A standing one (a verdict)
+//   - A decision of an instant (an eviction) acts once. A standing one (a missing schema)
 //     holds until a later one of its kind and subject; empty content withdraws
 //     it, and what holds without any decision holds again.
 //
@@ -53,10 +53,10 @@ const (
 	// KindEviction forgets the series that is the subject, with its samples below the
 	// offset. There is no content.
 	KindEviction Kind = 1
-	// KindSchemaVerdict sends records of the schema that is the subject to the dead-letter topic, because
+	// KindMissingSchema sends records of the schema that is the subject to the dead-letter topic, because
 	// the registry does not have it. The content is the reason that the dead
 	// letters give. It is withdrawn when the registry has the schema after all.
-	KindSchemaVerdict Kind = 2
+	KindMissingSchema Kind = 2
 	// KindGrown says that the input topic has got more partitions, so keys have moved from this
 	// partition to others. The content is the number of partitions; there is one subject. The state of a key
 	// without a sample from the offset on is a stale copy: its TTL evicts it, and its anomalies close

@@ -156,12 +156,12 @@ func (l *DecisionLog) Rebuild(next int64) {
 	l.rewind(next)
 }
 
-// MaxVerdicts is the number of verdicts that may wait for the floor before it has to rise.
-const MaxVerdicts = 10_000
+// MaxMissingSchemas is the number of missing schemas that may wait for the floor before it has to rise.
+const MaxMissingSchemas = 10_000
 
-// Crowded reports whether the floor has to rise so that verdicts can be
+// Crowded reports whether the floor has to rise so that missing schemas can be
 // forgotten: they come as fast as records of unknown schemas do.
-func (l *DecisionLog) Crowded() bool { return len(l.subjects[KindSchemaVerdict]) > MaxVerdicts }
+func (l *DecisionLog) Crowded() bool { return len(l.subjects[KindMissingSchema]) > MaxMissingSchemas }
 
 // Resume takes a loaded eviction that was cut off before it had deleted the records of its
 // series: the next Emit writes it again and deletes them. It comes before Begin.

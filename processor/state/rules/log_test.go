@@ -16,7 +16,7 @@ const acting Kind = NumKinds - 1
 
 var table = KindTable{
 	KindEviction:      {Name: "eviction"},
-	KindSchemaVerdict: {Name: "verdict", Standing: true, Lapses: true},
+	KindMissingSchema: {Name: "missing schema", Standing: true, Lapses: true},
 	KindGrown:         {Name: "growth", Standing: true},
 	acting: {Name: "test", Acts: true, Read: func(content []byte) (any, error) {
 		if len(content) != 1 {
@@ -82,7 +82,7 @@ func (l *driven) output(most int) *DecisionOutput {
 // inForce describes the standing decisions at an offset, and asks for them.
 func (l *driven) inForce(offset int64) string {
 	text := ""
-	for _, k := range []Kind{KindSchemaVerdict, KindGrown} {
+	for _, k := range []Kind{KindMissingSchema, KindGrown} {
 		for _, subject := range subjectNames {
 			if d := l.InForce(k, []byte(subject), offset); d != nil && len(d.Content) > 0 {
 				d.Ask(offset)
@@ -111,7 +111,7 @@ func TestLog(t *testing.T) {
 			made := map[int64]string{}
 			for range 1 + rng.IntN(4) {
 				for range rng.IntN(3) {
-					kind := []Kind{KindEviction, KindSchemaVerdict, KindSchemaVerdict, KindGrown, acting}[rng.IntN(5)]
+					kind := []Kind{KindEviction, KindMissingSchema, KindMissingSchema, KindGrown, acting}[rng.IntN(5)]
 					d := &Decision{Kind: kind, Subject: []byte(subjectNames[rng.IntN(3)]), Offset: next}
 					if kind != KindEviction && (kind == acting || rng.IntN(3) > 0) {
 						d.Content = []byte{byte('a' + rng.IntN(26))}
@@ -210,10 +210,10 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	if err := l.Load([]byte("\x02x"), []byte("\x06\x07no"), 5); err != nil ||
-		string(l.InForce(KindSchemaVerdict, []byte("x"), 5).Content) != "no" {
+		string(l.InForce(KindMissingSchema, []byte("x"), 5).Content) != "no" {
 		t.Errorf("%v", err)
 	}
-	if err := l.Load([]byte("\x02x"), nil, 5); err != nil || l.Latest(KindSchemaVerdict, []byte("x")) != nil {
+	if err := l.Load([]byte("\x02x"), nil, 5); err != nil || l.Latest(KindMissingSchema, []byte("x")) != nil {
 		t.Errorf("the decision is not deleted: %v", err)
 	}
 }
@@ -230,7 +230,7 @@ func TestSubjects(t *testing.T) {
 				m.unlink(want[i])
 				want = slices.Delete(want, i, i+1)
 			} else {
-				d := &Decision{Kind: KindSchemaVerdict, Subject: []byte("s"), Offset: rng.Int64N(8), seq: uint64(step), Content: []byte{1}}
+				d := &Decision{Kind: KindMissingSchema, Subject: []byte("s"), Offset: rng.Int64N(8), seq: uint64(step), Content: []byte{1}}
 				at, _ := slices.BinarySearchFunc(want, d, func(a, b *Decision) int {
 					if a.less(b) {
 						return -1
@@ -247,7 +247,7 @@ func TestSubjects(t *testing.T) {
 				want = slices.Insert(want, at, d)
 			}
 			var got []*Decision
-			for d := m.Latest(KindSchemaVerdict, []byte("s")); d != nil; d = d.before {
+			for d := m.Latest(KindMissingSchema, []byte("s")); d != nil; d = d.before {
 				got = append(got, d)
 			}
 			slices.Reverse(got)
@@ -270,12 +270,12 @@ func TestSubjects(t *testing.T) {
 						in = d
 					}
 				}
-				if got := m.InForce(KindSchemaVerdict, []byte("s"), offset); got != in {
+				if got := m.InForce(KindMissingSchema, []byte("s"), offset); got != in {
 					t.Fatalf("at %d holds %v, want %v", offset, got, in)
 				}
 			}
 		}
-		if n := len(m[KindSchemaVerdict]); (n == 1) != (len(want) > 0) {
+		if n := len(m[KindMissingSchema]); (n == 1) != (len(want) > 0) {
 			t.Fatalf("%d subjects of %d decisions", n, len(want))
 		}
 	}

@@ -158,11 +158,11 @@ func TestUnknownSchemaIsCondemned(t *testing.T) {
 		t.Errorf("%d records of %d unknown schemas took %s at a grace period of %s", bad, bad/2, took, grace)
 	}
 	if r.requests(1000) < 2 {
-		t.Error("condemned at the first answer")
+		t.Error("a dead letter at the first answer")
 	}
 }
 
-// A replay condemns what was condemned, and nothing else, without asking the
+// A replay makes the same dead letters, and no others, without asking the
 // registry: it is down at first, and has the schema later on.
 func TestReplayAsksNobody(t *testing.T) {
 	b, r := newBench(t, 1), newRegistry(t)
@@ -222,7 +222,7 @@ func TestReplayAsksNobody(t *testing.T) {
 	p, stop = r.begin(b, time.Minute, export)
 	waitFor(t, "it is ready once more", 10*time.Second, p.Ready)
 	if !bytes.Contains(restored(), []byte("framed")) {
-		t.Error("the record that was read after the verdict is not in the restored state")
+		t.Error("the record that was read after the decision is not in the restored state")
 	}
 	stop(nil)
 	if n := len(b.letters()); n != 2 {
@@ -253,9 +253,9 @@ func TestReplayOfDeletedSchema(t *testing.T) {
 	}
 }
 
-// TestVerdictOnKeySchema: a record whose key names a schema that the registry lacks is condemned as one whose value does, also where
-// values name none; a replay condemns it, and nothing else, when the registry has the schema by then.
-func TestVerdictOnKeySchema(t *testing.T) {
+// TestMissingKeySchema: a record whose key names a schema that the registry lacks becomes a dead letter as one whose value does, also where
+// values name none; a replay makes the same dead letters when the registry has the schema by then.
+func TestMissingKeySchema(t *testing.T) {
 	b, r := newBench(t, 1), newRegistry(t)
 	r.has[8] = true
 	produce := func(id int32, sensor string, n int) {
@@ -310,7 +310,7 @@ func TestVerdictOnKeySchema(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if !bytes.Contains(restored, []byte("known")) || bytes.Contains(restored, []byte("framed")) {
-		t.Error("a replay has not read what was read, or has read what was condemned")
+		t.Error("a replay has not read what was read, or has read a dead letter")
 	}
 	if n := len(b.letters()); n != 2 {
 		t.Errorf("%d dead letters in the end", n)

@@ -11,10 +11,10 @@ import (
 	"odradek/schemas"
 )
 
-// A record whose schema the registry does not have is condemned: it becomes a dead
-// letter. That does not follow from the log, so it is decided once and written to the
-// changelog (state/rules). A replay condemns by this verdict, regardless of the
-// registry answers by then, or if it does not answer.
+// A record whose schema the registry does not have becomes a dead letter. The log does
+// not show which schemas were missing, so the worker decides once and writes the decision
+// to the changelog (state/rules). A replay follows the decision and does not ask the
+// registry.
 //
 // A registry's replica that lags does not have a schema that was just registered.
 // So the first record of an unknown schema holds its partition, and the registry
@@ -61,8 +61,8 @@ func whyHeld(err error) (why string, pause time.Duration) {
 // headerOf returns a header of a record.
 type headerOf = func(name string) ([]byte, bool)
 
-// verdicts decides which records are condemned, and finds the verdicts that stand.
-type verdicts struct {
+// missingSchemas decides which schemas are missing, and finds the decisions in force.
+type missingSchemas struct {
 	dec      schemas.Decoder
 	grace    time.Duration // Config.SchemaGrace
 	log      *slog.Logger
@@ -70,54 +70,54 @@ type verdicts struct {
 	ref      []byte // of the record's schema
 }
 
-// maxReason bounds the reason that a verdict gives.
+// maxReason bounds the reason that a decision gives.
 const maxReason = 200
 
-// condemn reports whether a record becomes a dead letter because its schema is missing;
+// decide reports whether a record becomes a dead letter because its schema is missing;
 // otherwise it waits. With refused the
 // dead letter would be one too many (deadLetterStop), and nothing is decided.
-func (v *verdicts) condemn(s *state.State, rec *record.Record, header headerOf, de *schemas.DecodeError, refused bool) bool {
+func (m *missingSchemas) decide(s *state.State, rec *record.Record, header headerOf, de *schemas.DecodeError, refused bool) bool {
 	if !de.Absent {
 		return false // the registry has not answered that it lacks the schema
 	}
-	ref, _ := v.dec.Ref(rec.Key, rec.Value, header)
-	v.ref = ref.Append(v.ref[:0])
-	if s.Standing(state.Verdict, v.ref, rec.Offset) != nil {
+	ref, _ := m.dec.Ref(rec.Key, rec.Value, header)
+	m.ref = ref.Append(m.ref[:0])
+	if s.Standing(state.MissingSchema, m.ref, rec.Offset) != nil {
 		return true
 	}
-	if spent := v.patience.Spent(rec.Offset, v.grace, time.Now()); de.Retry && !spent {
+	if spent := m.patience.Spent(rec.Offset, m.grace, time.Now()); de.Retry && !spent {
 		return false
 	}
 	if refused {
 		return true
 	}
 	reason := []byte(de.Error())
-	s.Decide(state.Verdict, v.ref, reason[:min(len(reason), maxReason)], rec.Offset)
-	s.Standing(state.Verdict, v.ref, rec.Offset)
+	s.Decide(state.MissingSchema, m.ref, reason[:min(len(reason), maxReason)], rec.Offset)
+	s.Standing(state.MissingSchema, m.ref, rec.Offset)
 	return true
 }
 
-// gone reports whether a replay gives up on the missing schema of a record without a verdict.
+// gone reports whether a replay gives up on the missing schema of a record without a decision.
 // The record was read when it was live, and its schema has been deleted since; or a version
-// without verdicts has condemned it.
-func (v *verdicts) gone(rec *record.Record, de *schemas.DecodeError) bool {
-	return de.Absent && v.patience.Spent(rec.Offset, v.grace, time.Now())
+// without such decisions has made it a dead letter.
+func (m *missingSchemas) gone(rec *record.Record, de *schemas.DecodeError) bool {
+	return de.Absent && m.patience.Spent(rec.Offset, m.grace, time.Now())
 }
 
-// acquit withdraws the verdict on the schema of a record that could be read.
-func (v *verdicts) acquit(s *state.State, rec *record.Record, header headerOf, schema int32) {
-	if v.condemned(s, rec, header) {
-		s.Decide(state.Verdict, v.ref, nil, rec.Offset)
-		v.log.Info("the schema registry now has a schema that it lacked before", "offset", rec.Offset, "schema", schema)
+// withdraw withdraws the decision on the schema of a record that could be read.
+func (m *missingSchemas) withdraw(s *state.State, rec *record.Record, header headerOf, schema int32) {
+	if m.decided(s, rec, header) {
+		s.Decide(state.MissingSchema, m.ref, nil, rec.Offset)
+		m.log.Info("the schema registry now has a schema that it lacked before", "offset", rec.Offset, "schema", schema)
 	}
 }
 
-// condemned reports whether a verdict stands on the schema of a record.
-func (v *verdicts) condemned(s *state.State, rec *record.Record, header headerOf) bool {
-	if s.Subjects(state.Verdict) == 0 {
+// decided reports whether a decision that the schema of a record is missing is in force.
+func (m *missingSchemas) decided(s *state.State, rec *record.Record, header headerOf) bool {
+	if s.Subjects(state.MissingSchema) == 0 {
 		return false
 	}
-	ref, ok := v.dec.Ref(rec.Key, rec.Value, header)
-	v.ref = ref.Append(v.ref[:0])
-	return ok && s.Standing(state.Verdict, v.ref, rec.Offset) != nil
+	ref, ok := m.dec.Ref(rec.Key, rec.Value, header)
+	m.ref = ref.Append(m.ref[:0])
+	return ok && s.Standing(state.MissingSchema, m.ref, rec.Offset) != nil
 }

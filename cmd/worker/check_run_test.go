@@ -17,9 +17,9 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// verdict starts a worker and returns why it does not start; "" once it is ready. A
+// refusal starts a worker and returns why it does not start; "" once it is ready. A
 // start that is tried again is not one.
-func (f *fleet) verdict(name string, env ...string) (refusal string, code int) {
+func (f *fleet) refusal(name string, env ...string) (refusal string, code int) {
 	f.t.Helper()
 	w := f.start(name, env...)
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -65,9 +65,9 @@ func (f *fleet) checked(env ...string) (stops []admin.Finding, code int, all str
 	return stops, code, all + errs.String()
 }
 
-// TestOneVerdict holds check and run to each other, fault by fault: check finds one by
+// TestCheckAndRunAgree holds check and run to each other, fault by fault: check finds one by
 // which run does not start exactly where run does not start, and both say the same of it.
-func TestOneVerdict(t *testing.T) {
+func TestCheckAndRunAgree(t *testing.T) {
 	const (
 		starts  = true
 		refuses = false
@@ -189,7 +189,7 @@ func TestOneVerdict(t *testing.T) {
 			b.m = newMeasurements(t, b.registry, b.input)
 			tt.set(b)
 			stops, code, all := b.checked(tt.env...)
-			refusal, exit := b.verdict("after", tt.env...)
+			refusal, exit := b.refusal("after", tt.env...)
 			if checked := len(stops) == 0; checked != (refusal == "") || checked != tt.want || !checked && code != exitFailed {
 				t.Errorf("check says that run starts: %v (exit %d); run starts: %v (exit %d); want %v\n%s\n%s", checked, code, refusal == "", exit,
 					tt.want, all, refusal)
