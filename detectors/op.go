@@ -65,6 +65,8 @@ type Spec struct {
 	Wide func(params Words) Wide
 	// Bounded reports that scores lie in [0, 1].
 	Bounded bool
+	// Runs reports that a score counts the samples of a run: one more than the last, until the run ends.
+	Runs bool
 	// Score is the definition: simple, in float64, without regard for speed.
 	Score func(Rows)
 	// CPU is the fast form. Its result depends on the rows alone, to the bit, and not on the order in

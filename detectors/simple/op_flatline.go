@@ -18,7 +18,7 @@ import (
 const OpFlatline detectors.Op = 3
 
 var flatlineSpec = detectors.Spec{
-	Name: "flatline", Elem: detectors.F64,
+	Name: "flatline", Elem: detectors.F64, Runs: true,
 	Finds: "unchanged for {score} readings",
 	Help:  "Finds a sensor that is stuck: the score is the number of consecutive samples without a change.",
 	Params: []detectors.Param{

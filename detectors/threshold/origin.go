@@ -13,6 +13,7 @@ func (p *Params) Origin() string {
 		own = fmt.Sprintf("%d of the series' own scores in the last %s days", p.History, number(float64(p.Span)/86400e6))
 	}
 	const fitted = "; above the highest of them it is a fit of their tail"
+	ceiled := fmt.Sprintf("; while clear faults are rare, at most about %d spreads above the usual bound", clearSpreads)
 	switch p.Kind {
 	case Fixed:
 		return "the number of the settings"
@@ -27,9 +28,13 @@ func (p *Params) Origin() string {
 	case MAD:
 		return fmt.Sprintf("the median of %s plus %s of their scaled median absolute deviations", own, number(p.Value))
 	case Conformal:
-		return fmt.Sprintf("the score that %s %% exceed of %s%s", number(100*p.Value), own, fitted)
+		text := fmt.Sprintf("the score that %s %% exceed of %s%s", number(100*p.Value), own, fitted)
+		if p.Margin != 0 {
+			return text + "; at most about " + number(p.Margin) + " spreads above the usual bound"
+		}
+		return text + ceiled
 	case PerDay:
-		return fmt.Sprintf("the score that %s exceed %s times a day%s", own, number(p.Value), fitted)
+		return fmt.Sprintf("the score that %s exceed %s times a day%s%s", own, number(p.Value), fitted, ceiled)
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ func (k Kind) String() string {
 }
 
 // Parse reads "off" or a kind and its value: fixed:3.5, mean:1.5, quantile:0.995,
-// quantile:0.995*1.2 (with a margin), mad:6, conformal:0.001, per-day:2. History and warm-up
+// quantile:0.995*1.2 (with a margin), mad:6, conformal:0.001, conformal:0.001+2 (with a margin), per-day:2. History and warm-up
 // are the defaults. The threshold has been checked.
 func Parse(s string) (Params, error) {
 	if s == "off" {
@@ -31,15 +31,19 @@ func Parse(s string) (Params, error) {
 		if !ok {
 			return Params{}, fmt.Errorf("threshold: %q needs a value, like %s", s, examples[k])
 		}
-		value, margin, times := strings.Cut(value, "*")
+		sign := "*"
+		if k == int(Conformal) {
+			sign = "+"
+		}
+		value, margin, has := strings.Cut(value, sign)
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil {
 			return Params{}, fmt.Errorf("threshold: %q is not a number, use one like %s", value, examples[k])
 		}
 		r := New(Kind(k), v)
-		if times {
-			if r.Kind != Quantile {
-				return Params{}, fmt.Errorf("threshold: only a quantile takes a margin, not %q", s)
+		if has {
+			if r.Kind != Quantile && r.Kind != Conformal {
+				return Params{}, fmt.Errorf("threshold: only a quantile and a conformal rate take a margin, not %q", s)
 			}
 			if r.Margin, err = strconv.ParseFloat(margin, 64); err != nil || r.Margin == 0 {
 				return Params{}, fmt.Errorf("threshold: margin %q is not a number above 0", margin)
@@ -58,7 +62,10 @@ func (p Params) String() string {
 		return "off"
 	}
 	s := p.Kind.String() + ":" + strconv.FormatFloat(p.Value, 'g', -1, 64)
-	if p.Kind == Quantile && p.Margin != 0 && p.Margin != 1 {
+	switch {
+	case p.Kind == Conformal && p.Margin != 0:
+		s += "+" + strconv.FormatFloat(p.Margin, 'g', -1, 64)
+	case p.Kind == Quantile && p.Margin != 0 && p.Margin != 1:
 		s += "*" + strconv.FormatFloat(p.Margin, 'g', -1, 64)
 	}
 	return s

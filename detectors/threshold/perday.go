@@ -31,7 +31,7 @@ const mostGap = 10
 
 // pass updates the mean distance for a score at a time in microseconds.
 func (p *Params) pass(state []float32, count int, time int64) {
-	digits := state[atTime:head]
+	digits := state[atTime:atFaults]
 	last := int64(0)
 	for i := len(digits) - 1; i >= 0; i-- {
 		last = last<<20 | int64(digits[i])

@@ -48,8 +48,9 @@ func (p *Params) usual(m, s, bound, rate float64) float64 {
 	default:
 		return bound
 	}
-	const perSpread = 1 / 0.7803041 // the 0.9 quantile lies 0.78 spreads above the median
-	u := m + s*perSpread*math.Log(0.5/tail)/math.Log(0.5/0.1)
+	const perSpread = 1 / 0.7803041  // the 0.9 quantile lies 0.78 spreads above the median
+	const decay = 1.6094379124341003 // ln(0.5/0.1)
+	u := m + s*perSpread*math.Log(0.5/tail)/decay
 	if p.Kind == Quantile && p.Margin != 0 {
 		u *= p.Margin
 	}
@@ -62,6 +63,9 @@ const (
 	major    = 67
 	critical = 83
 )
+
+// Escalates reports whether a severity is below major, and the next one critical.
+func Escalates(severity, next uint8) bool { return severity < major && next >= critical }
 
 // Band returns the name of a severity: info, minor (one spread over the threshold), major
 // (3.2), critical (10).

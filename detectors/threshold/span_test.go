@@ -36,7 +36,7 @@ func TestSpan(t *testing.T) {
 			if rng.IntN(5) == 0 {
 				score = float32(rng.IntN(3)) // ties
 			}
-			saved := r.Save(nil, state)
+			saved := r.Save(nil, state, score)
 			before := slices.Clone(state)
 			got := r.JudgeAt(state, score, time)
 			if rng.IntN(4) == 0 {

@@ -57,7 +57,8 @@ type Params struct {
 	Value float64
 
 	// Margin multiplies the bound of a Quantile, which alone would flag its share of
-	// any stream; 0 means 1. The other kinds ignore it.
+	// any stream; 0 means 1. The bound of a Conformal is at most about Margin spreads above the usual one, see ceiling.go; 0 means no
+	// such limit. The other kinds ignore it.
 	Margin float64
 
 	History int // scores kept of a key, 32 to 65536
@@ -71,6 +72,7 @@ type Params struct {
 	Decluster int
 
 	Bounded bool // scores lie in [0, 1]; see bounded.go
+	Runs    bool // scores count samples; those of a run are added when it has ended, see runs.go; not with a Span
 }
 
 // Judgement is the judgement of one score.
@@ -131,6 +133,9 @@ func (p *Params) Check() error {
 			return fmt.Errorf("threshold: %v median deviations must be above 0", v)
 		}
 	case Conformal:
+		if m := p.Margin; m != 0 && !(m > 0 && m <= math.MaxFloat32) {
+			return fmt.Errorf("threshold: margin %v of the rate must be above 0", m)
+		}
 		if !(v >= minRate && v <= maxRate) {
 			return fmt.Errorf("threshold: false-alarm rate %v must be from %v to %v", v, minRate, maxRate)
 		}
@@ -163,13 +168,18 @@ func (p *Params) Check() error {
 
 // The layout of a state: head, ring (History), with a Span one number (see span.go), sorted (History).
 const (
-	atCount      = iota // scores added, modulo digit
-	atCountHigh         // and by digit
-	atRun               // scores that exceed since the last one added, itself included; 0: the last did not exceed
-	atMean              // mean of all that were added, opened, rounded to float32
-	atMeanRest          // and its rounding error
-	atBound             // bound of an extrapolated rate, valid while the scores of the fit stay
-	atBoundKnown        // 1: atBound is valid
+	atCount       = iota // scores added, modulo digit
+	atCountHigh          // and by digit
+	atRun                // scores that exceed since the last one added, itself included; 0: the last did not exceed
+	atWaiting            // scores of a run that wait until it ends, see runs.go
+	atLast               // the last one of them
+	atMean               // mean of all that were added, opened, rounded to float32
+	atMeanRest           // and its rounding error
+	atBound              // bound of an extrapolated rate, valid while the scores of the fit stay
+	atBoundKnown         // 1: atBound is valid
+	atFaults             // rows of clear faults, decayed over History scores, see ceiling.go
+	atFaultScores        // and their scores
+	atFaultRow           // scores after which the next clear fault begins another row; 0: it does
 	head
 )
 
@@ -220,6 +230,9 @@ func (p *Params) JudgeAt(state []float32, score float32, time int64) Judgement {
 		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), p.Size()))
 	}
 	score = max(-math.MaxFloat32, min(math.MaxFloat32, score)) + 0 // no -0 either
+	if n := p.ending(state, score); n > 0 {
+		p.addRun(state, n)
+	}
 	count := int(state[atCount]) + digit*int(state[atCountHigh])
 	n := min(count, h)
 	sorted := state[len(state)-h:]
@@ -235,12 +248,12 @@ func (p *Params) JudgeAt(state []float32, score float32, time int64) Judgement {
 	if p.Kind == PerDay {
 		p.pass(state, count, time)
 	}
-	v := p.judgement(state, sorted[:n], count, below, score)
-	if !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time) {
+	v, bound := p.judgement(state, sorted[:n], count, below, score)
+	if p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time) {
 		return v
 	}
 
-	p.cacheBound(state, sorted[:n], ring[at], score, v.Threshold)
+	p.cacheBound(state, sorted[:n], ring[at], score, bound)
 	ring[at] = score
 	if n < h {
 		copy(sorted[below+1:n+1], sorted[below:n])
@@ -248,12 +261,17 @@ func (p *Params) JudgeAt(state []float32, score float32, time int64) Judgement {
 	} else {
 		replace(sorted, from, score, below)
 	}
+	p.counted(state, count, score)
+	return v
+}
+
+// counted counts a score that was added after count others.
+func (p *Params) counted(state []float32, count int, score float32) {
 	p.addMean(state, count, score)
 	if state[atCount]++; state[atCount] == digit {
 		state[atCount] = 0
 		state[atCountHigh]++
 	}
-	return v
 }
 
 // Least returns a bound that the threshold of the next score is not below: of a rate that is extrapolated the highest score. Without a
@@ -276,8 +294,9 @@ func (p *Params) Least(state []float32) float32 {
 	}
 	sorted := state[len(state)-p.History:][:n]
 	if p.Kind == Conformal || p.Kind == PerDay {
-		m := int(p.rate(state, n)*float64(n+1)) - 1
-		return sorted[n-1-max(0, min(n-1, m))]
+		rate := p.rate(state, n)
+		m := int(rate*float64(n+1)) - 1
+		return min(sorted[n-1-max(0, min(n-1, m))], p.ceiling(state, sorted, rate))
 	}
 	return p.bound(state, sorted)
 }
@@ -296,23 +315,30 @@ func (p *Params) adds(state []float32, exceeds bool) bool {
 	return true
 }
 
-func (p *Params) judgement(state, sorted []float32, count, below int, score float32) Judgement {
+// judgement judges a score. bound is that of the history, without a ceiling.
+func (p *Params) judgement(state, sorted []float32, count, below int, score float32) (v Judgement, bound float32) {
 	n := len(sorted)
-	v := Judgement{Tail: float32(float64(n-below+1) / float64(n+1))}
+	v = Judgement{Tail: float32(float64(n-below+1) / float64(n+1))}
 	if below == n && n >= fitLeast {
 		t := p.fit(sorted)
 		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(p.open(score)))))
 	}
 	if count < p.Warmup {
 		v.Threshold = float32(math.Inf(1))
-		return v
+		return v, v.Threshold
 	}
-	v.Threshold = p.bound(state, sorted)
+	bound = p.bound(state, sorted)
+	rate := p.rate(state, n)
+	ceiling := p.ceiling(state, sorted, rate)
+	if p.ceiled() {
+		p.countFaults(state, score > ceiling)
+	}
+	v.Threshold = min(bound, ceiling)
 	v.Exceeds = score > v.Threshold
 	if v.Exceeds {
-		v.Severity = p.severity(sorted, score, v.Threshold, p.rate(state, n))
+		v.Severity = p.severity(sorted, score, v.Threshold, rate)
 	}
-	return v
+	return v, bound
 }
 
 // bound returns the highest score that is still ordinary.

@@ -9,10 +9,12 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// naive is Judge as documented, in float64, with the whole stream of scores.
-func naive(r Params, all []float64, score float64) Judgement {
+// naive is Judge as documented, in float64, with all scores that were added. most is the highest ceiling that clear faults have, or 0
+// where they have none. It returns their ceiling, too.
+func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling float64) {
+	ceiling = math.Inf(1)
 	if math.IsNaN(score) {
-		return Judgement{}
+		return v, ceiling
 	}
 	if r.Bounded {
 		open := func(z float64) float64 {
@@ -30,7 +32,10 @@ func naive(r Params, all []float64, score float64) Judgement {
 		if r.Kind == Fixed {
 			r.Value = open(min(1, fixed))
 		}
-		v := naive(r, opened, open(score))
+		v, ceiling = naive(r, opened, open(score), math.Min(most, 25*math.Ln2))
+		if !math.IsInf(ceiling, 1) {
+			ceiling = -math.Expm1(-ceiling)
+		}
 		if !math.IsInf(float64(v.Threshold), 1) {
 			v.Threshold = float32(-math.Expm1(-float64(v.Threshold)))
 			if r.Kind == Fixed {
@@ -38,7 +43,7 @@ func naive(r Params, all []float64, score float64) Judgement {
 			}
 			v.Exceeds = float32(score) > v.Threshold
 		}
-		return v
+		return v, ceiling
 	}
 	n := min(len(all), r.History)
 	hist := slices.Clone(all[len(all)-n:])
@@ -49,14 +54,14 @@ func naive(r Params, all []float64, score float64) Judgement {
 			higher++
 		}
 	}
-	v := Judgement{Tail: float32(float64(higher+1) / float64(n+1))}
+	v.Tail = float32(float64(higher+1) / float64(n+1))
 	f := naiveTail(hist)
 	if higher == 0 && f != nil {
 		v.Tail = float32(math.Max(1e-12, math.Min(float64(v.Tail), f.share*math.Pow(1+f.shape*(score-f.u)/f.scale, -1/f.shape))))
 	}
 	if len(all) < r.Warmup {
 		v.Threshold = float32(math.Inf(1))
-		return v
+		return v, ceiling
 	}
 	med := func(x []float64) float64 {
 		x = slices.Clone(x)
@@ -123,36 +128,51 @@ func naive(r Params, all []float64, score float64) Judgement {
 			}
 		}
 	}
+	if r.Kind == Conformal && n >= 32 {
+		usual, spread := naiveUsual(r, hist, med(hist))
+		if r.Margin != 0 && spread > 0 {
+			b = math.Min(b, usual+r.Margin*(1+128/float64(n))*spread)
+		} else if top := usual + 20*math.Pow(math.Max(1, 1/(r.Value*float64(n+1))), 1.0/3)*spread; r.Margin == 0 && r.Value*float64(n+1) >= 0.1 && spread > 0 && top < most {
+			ceiling = top
+			b = math.Min(b, top)
+		}
+	}
 	v.Threshold = float32(b)
 	v.Exceeds = float32(score) > v.Threshold
 	if v.Exceeds && n >= 32 {
 		v.Severity = naiveSeverity(r, hist, med(hist), score, float64(v.Threshold))
 	}
-	return v
+	return v, ceiling
+}
+
+// naiveFaults are the scores of a stream that are clear faults.
+type naiveFaults []bool
+
+// rare returns whether clear faults are rare after the scores so far, of which n are in the history. sure is false where rounding may decide.
+func (f naiveFaults) rare(r Params, n int) (rare, sure bool) {
+	h := float64(r.History)
+	rows, scores := 0.0, 0.0
+	last := -1 << 30
+	for i, clear := range f {
+		if clear {
+			weight := math.Pow(1-1/h, float64(len(f)-1-i))
+			scores += weight
+			if i-last > max(2, r.Decluster)+1 {
+				rows += weight
+			}
+			last = i
+		}
+	}
+	mostRows, mostScores := math.Max(3, 2*r.Value*h), math.Min(h, float64(n)+scores)/10
+	sure = scores == 0 || math.Abs(rows-mostRows) > 1e-4 && math.Abs(scores-mostScores) > 1e-4
+	return rows <= mostRows && scores <= mostScores, sure
 }
 
 // naiveSeverity returns 50 for a score one spread above the bound of an exponential tail of the
 // history, and 33.3 for each power of ten.
 func naiveSeverity(r Params, hist []float64, median, score, bound float64) uint8 {
-	n := float64(len(hist))
-	quantile := func(q float64) float64 { return hist[int(math.Ceil(q*n))-1] }
-	spread := (quantile(0.9) - median) / 1.2815516
-	if spread == 0 {
-		spread = (quantile(0.99) - median) / 2.3263479
-	}
-	if spread == 0 {
-		spread = (quantile(1) - median) / 3
-	}
-	spread = math.Max(spread, math.Abs(median)/1024)
+	usual, spread := naiveUsual(r, hist, median)
 	if r.Kind == Conformal || r.Kind == Quantile {
-		p := r.Value
-		if r.Kind == Quantile {
-			p = 1 - p
-		}
-		usual := median + 1.2815516*spread*math.Log(0.5/p)/math.Log(5)
-		if r.Margin != 0 {
-			usual *= r.Margin
-		}
 		bound = math.Min(bound, usual)
 	}
 	if score <= bound {
@@ -162,6 +182,29 @@ func naiveSeverity(r Params, hist []float64, median, score, bound float64) uint8
 		return 50
 	}
 	return uint8(math.Max(0, math.Min(100, math.Round(50+100*math.Log10((score-bound)/spread)/3))))
+}
+
+// naiveUsual returns the bound of an exponential tail of a history, and its spread.
+func naiveUsual(r Params, hist []float64, median float64) (usual, spread float64) {
+	n := float64(len(hist))
+	quantile := func(q float64) float64 { return hist[int(math.Ceil(q*n))-1] }
+	spread = (quantile(0.9) - median) / 1.2815516
+	if spread == 0 {
+		spread = (quantile(0.99) - median) / 2.3263479
+	}
+	if spread == 0 {
+		spread = (quantile(1) - median) / 3
+	}
+	spread = math.Max(spread, math.Abs(median)/1024)
+	p := r.Value
+	if r.Kind == Quantile {
+		p = 1 - p
+	}
+	usual = median + 1.2815516*spread*math.Log(0.5/p)/math.Log(5)
+	if r.Kind == Quantile && r.Margin != 0 {
+		usual *= r.Margin
+	}
+	return usual, spread
 }
 
 func naiveTail(hist []float64) *tail {
@@ -202,6 +245,18 @@ func streams(rnd *rand.Rand, n int) map[string][]float32 {
 	}
 	add("normal", func(int) float64 { return rnd.NormFloat64() })
 	add("heavy", func(int) float64 { return math.Pow(rnd.Float64(), -1.5) })
+	add("faults", func(i int) float64 {
+		if i%40 == 39 || i > n/2 && i%7 == 0 {
+			return 100 + rnd.Float64()
+		}
+		return rnd.Float64()
+	})
+	add("long faults", func(i int) float64 {
+		if i%150 > 110 {
+			return 100 + rnd.Float64()
+		}
+		return rnd.Float64()
+	})
 	add("ties", func(int) float64 { return float64(rnd.IntN(4)) })
 	add("constant", func(int) float64 { return 1.25 })
 	add("zero", func(int) float64 { return 0 })
@@ -229,27 +284,51 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 		{Kind: Fixed, Value: 1.5}, {Kind: Fixed, Value: -1}, {Kind: Mean, Value: 1.5},
 		{Kind: Quantile, Value: 0.9}, {Kind: Quantile, Value: 0.995, Margin: 1.25},
 		{Kind: MAD, Value: 3}, {Kind: Conformal, Value: 0.1}, {Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.001},
+		{Kind: Conformal, Value: 0.0008, Margin: 2},
 	}
+	faults, often := 0, 0 // clear faults, and scores where they are not rare
 	for _, r := range list {
 		r.History = 32 + rnd.IntN(80)
 		if r.Kind == Conformal {
 			r.History = max(r.History, least(r.Value))
 		}
-		r.Bounded = rnd.IntN(2) == 0
+		r.Bounded = rnd.IntN(2) == 0 && r.Value != 0.02
 		r.Warmup = []int{0, 10, 64}[rnd.IntN(3)]
-		r.Decluster = []int{0, 1, 2, 7}[rnd.IntN(4)]
+		if r.Decluster = []int{0, 1, 2, 7}[rnd.IntN(4)]; r.Value == 0.02 {
+			r.Decluster = 7 // a fault is in few of the history's scores
+		}
 		if err := r.Check(); err != nil {
 			t.Fatal(err)
 		}
+	next:
 		for name, x := range streams(rnd, 400) {
 			state := make([]float32, r.Size())
 			var all []float64
 			run := 0 // of scores that exceed
+			var clear naiveFaults
 			for i, s := range x {
 				if r.Bounded && s == s {
 					s = float32(1 - math.Exp(-math.Abs(float64(s))))
 				}
-				got, want := r.Judge(state, s), naive(r, all, math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s))))
+				value := math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s)))
+				most := 0.0
+				rare, sure := clear.rare(r, min(len(all), r.History))
+				if rare {
+					most = math.Inf(1)
+				}
+				got := r.Judge(state, s)
+				want, ceiling := naive(r, all, value, most)
+				if r.Kind == Conformal && r.Margin == 0 && s == s {
+					if !sure || !math.IsInf(ceiling, 1) && near(s, float32(ceiling), 1e-5) {
+						continue next // rounding decides
+					}
+					if clear = append(clear, len(all) >= r.Warmup && value > ceiling); clear[len(clear)-1] {
+						faults++
+					}
+					if !rare {
+						often++
+					}
+				}
 				ok := near(got.Threshold, want.Threshold, 1e-5) && near(got.Tail, want.Tail, 1e-4) &&
 					(got.Exceeds == want.Exceeds && max(got.Severity, want.Severity)-min(got.Severity, want.Severity) <= 1 ||
 						near(s, want.Threshold, 1e-5))
@@ -272,6 +351,9 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 				t.Fatalf("count %d, want %d", Count(state), len(all))
 			}
 		}
+	}
+	if t.Logf("%d clear faults, %d scores where they are not rare", faults, often); faults == 0 {
+		t.Error("no clear faults")
 	}
 }
 
@@ -406,13 +488,14 @@ func TestCheck(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for _, s := range []string{"off", "fixed:3.5", "fixed:-1", "mean:1.5", "quantile:0.995", "quantile:0.995*1.2",
-		"mad:6", "conformal:0.001"} {
+		"mad:6", "conformal:0.001", "conformal:0.001+2.5", "conformal:8e-05+2"} {
 		r, err := Parse(s)
 		if err != nil || r.String() != s {
 			t.Errorf("%q: %v %v", s, r, err)
 		}
 	}
-	for _, s := range []string{"", "of", "fixed", "fixed:", "fixed:x", "mad:nan", "mad:6*2", "quantile:0.9*0", "conformal:2",
+	for _, s := range []string{"", "of", "fixed", "fixed:", "fixed:x", "mad:nan", "mad:6*2", "quantile:0.9*0", "conformal:2", "conformal:0.001*2", "conformal:0.001+0",
+		"conformal:0.001+-2", "quantile:0.9+2",
 		"off:1", "fixed:3:4"} {
 		if r, err := Parse(s); err == nil {
 			t.Errorf("%q is read as %v", s, r)

@@ -2,52 +2,67 @@ package threshold
 
 import (
 	"math"
-	"slices"
 )
 
 // This file serves callers that keep many states, undo judgements and store states: a
 // judgement changes few numbers of a state, and its sorted half follows from the rest.
 
-// Saved is the number of numbers that Save appends.
-const Saved = head + 2
-
 // Head is the length of what comes before the scores of a state: all that Adopt
 // changes of a state of the same length.
 const Head = head
 
-// Save appends to dst what Undo needs to undo the next Judge of a score that is not NaN. state
-// may be nil before the first.
-func (p *Params) Save(dst, state []float32) []float32 {
+// Save appends to dst what Undo needs to undo the next judgement, of a score that is not NaN: the head, the number after the ring, and
+// the scores in the ring that others replace. state may be nil before the first.
+func (p *Params) Save(dst, state []float32, score float32) []float32 {
 	if len(state) == 0 {
-		return append(dst, make([]float32, Saved)...)
+		return append(dst, make([]float32, head+2)...)
 	}
-	dst = append(dst, state[:head]...)
-	return append(dst, state[head+Count(state)%p.History], state[head+p.History])
+	h, count, n := p.History, Count(state), 1
+	if p.Runs {
+		n = p.ending(state, score)
+	}
+	dst = append(append(dst, state[:head]...), state[head+h])
+	for i := range n {
+		dst = append(dst, state[head+(count+i)%h])
+	}
+	return dst
 }
 
-// Undo undoes the last Judge, before which Save gave saved. Later ones must have been
+// Undo undoes the last judgement, before which Save gave saved. Later ones must have been
 // undone before.
 func (p *Params) Undo(state, saved []float32) {
-	added := state[atCount] != saved[atCount] || state[atCountHigh] != saved[atCountHigh]
-	if copy(state, saved[:head]); !added {
+	h, last := p.History, Count(state)
+	copy(state, saved[:head])
+	n := Count(state)
+	added := last - n
+	if last < n { // modulo the largest count
+		added += digit * digit
+	}
+	if added == 0 {
 		return
 	}
 	if p.Span > 0 {
-		state[head+p.History] = saved[head+1]
+		state[head+h] = saved[head]
 	}
-	h, n := p.History, Count(state)
-	at := head + n%h
-	x, old := state[at], saved[head]
-	state[at] = old
-	sorted := state[len(state)-h:]
-	if n >= h {
-		to, from := lowers(sorted, old, x)
-		replace(sorted, from, old, to)
-		return
+	sorted, ring, replaced := state[len(state)-h:], state[head:head+h], saved[head+1:]
+	for i := added - 1; i >= 0; i-- {
+		at := (n + i) % h
+		x, old := ring[at], replaced[i]
+		ring[at] = old
+		switch m := n + i; {
+		case added > fewScores:
+		case m >= h:
+			to, from := lowers(sorted, old, x)
+			replace(sorted, from, old, to)
+		default:
+			i := lower(sorted[:m+1], x)
+			copy(sorted[i:m], sorted[i+1:m+1])
+			sorted[m] = 0
+		}
 	}
-	i := lower(sorted[:n+1], x)
-	copy(sorted[i:n], sorted[i+1:n+1])
-	sorted[n] = 0
+	if added > fewScores {
+		p.sort(state)
+	}
 }
 
 // Stored is the length of the front of a state from which Restore makes the rest.
@@ -62,7 +77,8 @@ func (p *Params) Stored() int {
 // state, with which Judge might panic.
 func (p *Params) Restore(state []float32) bool {
 	whole := func(v float32) bool { return v >= 0 && v < digit && v == float32(int(v)) }
-	if p.Kind == Off || len(state) != p.Size() || !whole(state[atCount]) || !whole(state[atCountHigh]) || !whole(state[atRun]) {
+	if p.Kind == Off || len(state) != p.Size() || !whole(state[atCount]) || !whole(state[atCountHigh]) || !whole(state[atRun]) ||
+		!whole(state[atWaiting]) {
 		return false
 	}
 	n := min(Count(state), p.History)
@@ -72,7 +88,7 @@ func (p *Params) Restore(state []float32) bool {
 			return false
 		}
 	}
-	for _, v := range state[atMean:head] {
+	for _, v := range state[atLast:head] {
 		if v-v != 0 {
 			return false
 		}
@@ -80,9 +96,7 @@ func (p *Params) Restore(state []float32) bool {
 	if p.Span > 0 && !whole(state[head+p.History]) {
 		return false
 	}
-	sorted := state[len(state)-p.History:]
-	clear(sorted[copy(sorted, ring[:n]):])
-	slices.Sort(sorted[:n])
+	p.sort(state)
 	return true
 }
 
@@ -91,7 +105,7 @@ func (p *Params) Sound() bool {
 	v := p.Value
 	return p.Kind > Off && p.Kind <= PerDay && v-v == 0 && p.Margin-p.Margin == 0 && (p.Kind != Conformal || v > 0 && v <= maxRate) &&
 		p.History >= minHistory && p.History <= MaxHistory && p.Warmup >= 0 && p.Warmup <= maxWarmup && p.Decluster >= 0 &&
-		p.Decluster <= maxApart && p.checkSpan() == nil
+		p.Decluster <= maxApart && p.checkSpan() == nil && !(p.Runs && p.Span > 0)
 }
 
 // Like reports whether a state of p is also a state of the other threshold.

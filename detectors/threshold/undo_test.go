@@ -24,9 +24,17 @@ func TestUndo(t *testing.T) {
 			r := New(k, []float64{0, 5, 1.5, 0.9, 3, 0.001, 1e9}[k])
 			r.History, r.Warmup, r.Decluster = 32+rng.IntN(40), rng.IntN(10), rng.IntN(5)
 			state := make([]float32, r.Size())
+			r.Runs = rng.IntN(3) == 0
+			run := 0
 			time := int64(1.7e15)
 			ties := rng.IntN(2) == 0
 			score := func() float32 {
+				if r.Runs {
+					if run++; rng.IntN(30) == 0 || ties && rng.IntN(3) == 0 {
+						run = rng.IntN(2) * rng.IntN(3)
+					}
+					return float32(run)
+				}
 				switch rng.IntN(20) {
 				case 0:
 					return float32(math.Copysign(0, -1))
@@ -40,15 +48,16 @@ func TestUndo(t *testing.T) {
 			}
 			for range 30 {
 				before := slices.Clone(state)
-				var saved []float32
+				var saved [][]float32
 				n := rng.IntN(50)
 				for range n {
-					saved = r.Save(saved, state)
+					s := score()
+					saved = append(saved, r.Save(nil, state, s))
 					time += rng.Int64N(100)
-					r.JudgeAt(state, score(), time)
+					r.JudgeAt(state, s, time)
 				}
 				for i := n - 1; i >= 0; i-- {
-					r.Undo(state, saved[i*Saved:(i+1)*Saved])
+					r.Undo(state, saved[i])
 				}
 				if !slices.Equal(bits(before), bits(state)) {
 					t.Fatalf("kind %d, history %d: %d judgements taken back leave another state", k, r.History, n)
@@ -76,8 +85,13 @@ func TestUndo(t *testing.T) {
 		t.Errorf("the mean of another threshold's history: %+v", v)
 	}
 	r := New(MAD, 3)
-	if first := r.Save(nil, nil); len(first) != Saved {
-		t.Errorf("%d numbers saved", len(first))
+	first := r.Save(nil, nil, 1)
+	state = make([]float32, r.Size())
+	if r.Judge(state, 1); Count(state) != 1 {
+		t.Errorf("%d scores", Count(state))
+	}
+	if r.Undo(state, first); slices.ContainsFunc(state, func(v float32) bool { return v != 0 }) {
+		t.Error("the first judgement of a series leaves a state")
 	}
 	for i, bad := range []float32{float32(math.NaN()), -1, 0.5, float32(math.Inf(1)), digit} {
 		state := make([]float32, r.Size())

@@ -21,6 +21,9 @@
 //	         MergeGap of the last one belongs to the same anomaly, and nothing
 //	         that was closed is ever opened again.
 //
+// An anomaly below major does not hide what follows: a critical score after a score under the threshold closes it (Leave), and opens
+// another at once. Within a row of scores over the threshold it is the same fault that becomes worse.
+//
 // A score may be about a region of a grid. An anomaly follows it: it has the region of its last score over
 // the threshold. A score over the threshold whose region overlaps that one by less than Overlap is
 // of another anomaly: it closes this one (Leave), and begins another.

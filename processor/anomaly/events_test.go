@@ -94,6 +94,26 @@ type naive struct {
 	last int // index of the last change
 	sev  uint8
 	a    Anomaly
+	left bool // the next score opens an anomaly, whatever the policy says
+}
+
+// leave closes an anomaly below major at a critical score that follows one under the threshold.
+func (n *naive) leave(in Input) (c Change, left bool) {
+	if n.from < 0 || in.Score != in.Score || !in.Exceeds || in.Severity < 83 || !n.under(&n.ins[len(n.ins)-1]) {
+		return c, false
+	}
+	for _, o := range n.ins[n.from:] {
+		if o.Exceeds && o.Severity >= 67 {
+			return c, false
+		}
+	}
+	c = n.change(Close, in)
+	n.ins, n.from, n.left = nil, -1, true
+	return c, true
+}
+
+func (n *naive) under(in *Input) bool {
+	return !in.Exceeds && float64(in.Score) <= float64(in.Threshold)-(1-n.r.Release)*math.Abs(float64(in.Threshold))
 }
 
 // samples counts the scores over the threshold up to the one at an index.
@@ -135,16 +155,15 @@ func (n *naive) step(in Input) (Change, bool) {
 	}
 	over := row(func(in *Input) bool { return in.Exceeds })
 	if n.from < 0 {
-		if over < n.r.OpenAfter || over == 0 || in.Time-n.ins[i-over+1].Time < n.r.MinDuration {
+		if !n.left && (over < n.r.OpenAfter || over == 0 || in.Time-n.ins[i-over+1].Time < n.r.MinDuration) {
 			return Change{}, false
 		}
+		n.left = false
 		n.from = i - over + 1
 		n.a = Anomaly{ID: ID(in.Detector, in.Key, in.Source, in.Time, in.Offset), OpenedAt: in.Time}
 		return n.change(Open, in), true
 	}
-	under := row(func(in *Input) bool {
-		return !in.Exceeds && float64(in.Score) <= float64(in.Threshold)-(1-n.r.Release)*math.Abs(float64(in.Threshold))
-	})
+	under := row(n.under)
 	end := int64(math.MinInt64)
 	for _, o := range n.ins[n.from:] {
 		if o.Exceeds {
@@ -226,7 +245,7 @@ func randomPolicy(r *rand.Rand) Policy {
 // through encodings, clones and replays of what changed nothing.
 func TestDefinition(t *testing.T) {
 	r := seedtest.New(t)
-	changes, replayed := 0, 0
+	changes, replayed, left := 0, 0, 0
 	for range 400 {
 		policy := randomPolicy(r)
 		if err := policy.Check(); err != nil {
@@ -270,6 +289,13 @@ func TestDefinition(t *testing.T) {
 					in.Carrier = []string{"", "near"}[r.IntN(2)]
 				}
 			}
+			closed, gone := def.leave(in)
+			if got, ok := s.Leave(&in, true); ok != gone || !reflect.DeepEqual(got, closed) {
+				t.Fatalf("sample %d of policy %+v:\nleft %+v %v, the definition says\n%+v %v", i, policy, got, ok, closed, gone)
+			}
+			if gone {
+				left++
+			}
 			want, wanted := def.step(in)
 			got, ok := s.Step(&policy, &in, true)
 			if ok != wanted || !reflect.DeepEqual(got, want) {
@@ -289,6 +315,9 @@ func TestDefinition(t *testing.T) {
 					t.Fatalf("decoded %+v, %v, want %+v", back, err, at)
 				}
 				for _, in := range since {
+					if c, ok := back.Leave(&in, false); ok {
+						t.Fatalf("replay says %+v", c)
+					}
 					if c, ok := back.Step(&policy, &in, false); ok {
 						t.Fatalf("replay says %+v", c)
 					}
@@ -303,7 +332,10 @@ func TestDefinition(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d changes, %d samples replayed", changes, replayed)
+	t.Logf("%d changes, %d of them of anomalies that a critical score left, %d samples replayed", changes, left, replayed)
+	if left == 0 {
+		t.Error("no anomaly is left")
+	}
 }
 
 // TestLike: an anomaly like false alarms has severity 0, in every record and through encodings. A score that is higher than

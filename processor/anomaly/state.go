@@ -171,8 +171,8 @@ func (l *life) stale(r *Policy) bool {
 }
 
 // Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one that is not like false
-// alarms any more, or one, open or pending, that is elsewhere, where the region of a score over the threshold
-// overlaps that of its last score by less than Overlap. The caller then calls Step with the same input, which Leave may have
+// alarms any more, or one below major where a critical score follows scores under the threshold, or one, open or pending, that is
+// elsewhere, where the region of a score over the threshold overlaps that of its last score by less than Overlap. The caller then calls Step with the same input, which Leave may have
 // changed so that it opens an anomaly that is like none. With emit, Leave
 // returns the close of an open anomaly; without, the anomaly stays open.
 func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
@@ -184,17 +184,24 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
 		return s.End(DetectorRemoved, in.Time, in.Offset)
 	case in.Exceeds && l.exceedsBounds(in):
-		c, changed = s.End(Recovered, in.Time, in.Offset)
-		// The next one opens with this score: there were enough of them in a row.
-		first := l.first
-		s.life = begun(first)
-		s.life.run = most
 		in.Like = nil
-		return c, changed
+		return s.next(in)
+	case in.Exceeds && l.open && l.Like == nil && l.run > 0 && threshold.Escalates(l.Severity, in.Severity):
+		return s.next(in)
 	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
 		return s.End(Recovered, in.Time, in.Offset)
 	}
 	return c, false
+}
+
+// next closes the open anomaly, and has the same score open the next one, whatever the policy says: there were enough of
+// them in a row.
+func (s *State) next(in *Input) (c Change, changed bool) {
+	first := s.life.first
+	c, changed = s.End(Recovered, in.Time, in.Offset)
+	s.life = begun(first)
+	s.life.run = most
+	return c, changed
 }
 
 // begun returns an anomaly that nothing has been taken into, of a row of scores that began at a time.

@@ -221,8 +221,9 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
 		u := s.journal.Open
-		u.Floats = a.Threshold.Save(u.Floats, a.History)
-		u.Push(opJudged, k, d.Alert, threshold.Saved)
+		from := len(u.Floats)
+		u.Floats = a.Threshold.Save(u.Floats, a.History, r.Judged)
+		u.Push(opJudged, k, d.Alert, len(u.Floats)-from)
 		if v = a.Threshold.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
 			v.Severity = why.severity
 		}

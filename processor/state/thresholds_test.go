@@ -339,7 +339,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append(slices.Clone(good), 0), ErrCorrupt},
 		{append([]byte{alarm[0] | 2}, alarm[1:]...), nil},         // in shadow mode
 		{append([]byte{alarm[0] &^ 8}, alarm[1:]...), ErrCorrupt}, // a policy of anomalies that it does not have
-		{append([]byte{good[0] | 16}, good[1:]...), ErrNewer},     // a flag of a newer version
+		{append([]byte{good[0] | 32}, good[1:]...), ErrNewer},     // a flag of a newer version
 		{append([]byte{good[0], 99}, good[2:]...), ErrCorrupt},    // a kind
 		{(&rules.Ruling{Threshold: &threshold.Params{}}).Encode(), ErrCorrupt},
 		{(&rules.Ruling{Threshold: params, Alarm: rules.RulingAlarm{Guard: &rules.Guard{Direction: 9}}}).Encode(), ErrCorrupt},

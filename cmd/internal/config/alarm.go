@@ -60,6 +60,7 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Params, error) {
 	r.Warmup = d.Alarm.Warmup
 	if op, ok := detectors.OpByName(d.Op); ok {
 		r.Bounded = op.Spec().Bounded
+		r.Runs = op.Spec().Runs && d.Smooth < 2 && r.Span == 0
 	}
 	return &r, r.Check()
 }

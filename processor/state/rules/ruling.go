@@ -56,6 +56,7 @@ const (
 	rulingShadow
 	rulingGuard  // there is a guard
 	rulingEvents // there is a policy of anomalies
+	rulingRuns   // scores of a run wait
 	rulingFlags  = 1<<iota - 1
 )
 
@@ -68,7 +69,7 @@ func (r *Ruling) Encode() []byte {
 	t, a := r.Threshold, &r.Alarm
 	var e changelog.Encoder
 	flags := uint64(0)
-	for i, set := range [...]bool{t.Bounded, a.Shadow, a.Guard != nil, a.Events != nil} {
+	for i, set := range [...]bool{t.Bounded, a.Shadow, a.Guard != nil, a.Events != nil, t.Runs} {
 		if set {
 			flags |= 1 << i
 		}
@@ -113,6 +114,7 @@ func DecodeRuling(content []byte) (*Ruling, error) {
 	number := func() float64 { return math.Float64frombits(d.Bits()) }
 	t := &threshold.Params{
 		Kind: threshold.Kind(d.Byte()), Value: number(), Margin: number(), Bounded: flags&rulingBounded != 0,
+		Runs:    flags&rulingRuns != 0,
 		History: d.Small(), Warmup: d.Small(), Decluster: d.Small(), Span: int64(d.Uint()),
 	}
 	r := &Ruling{Threshold: t, Alarm: RulingAlarm{MaxP: number(), Shadow: flags&rulingShadow != 0}}
