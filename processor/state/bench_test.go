@@ -306,14 +306,14 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// TestMemoryOfAKey measures the heap of 100,000 keys with full windows of 256.
+// TestMemoryOfAKey measures the heap of 20,000 keys with full windows of 256.
 // The batch and the rows of a chunk are the caller's.
 func TestMemoryOfAKey(t *testing.T) {
 	if testing.Short() {
-		t.Skip("half a gigabyte")
+		t.Skip("a hundred megabytes")
 	}
 	for _, stride := range []int{1, 16} {
-		const keys = 100000
+		const keys = 20_000
 		heap := func() int64 {
 			runtime.GC()
 			runtime.GC()
