@@ -87,7 +87,7 @@ func TestConformance(t *testing.T) {
 		t.Run("fault="+fault, func(t *testing.T) {
 			var without []string
 			if fault != "" { // TestSplit covers these with this fault
-				without = []string{"mixed", "sizes", "cancelled"}
+				without = []string{"mixed", "orders", "sizes", "cancelled"}
 			}
 			executortest.Run(t, func() detectors.Executor {
 				e := checked{open(t, goChildOptions(t, fault)), t, func(t testing.TB, s Stats) {

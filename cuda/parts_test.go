@@ -122,9 +122,8 @@ var builtHere string // the folder of the tests' builds
 // outputs.
 func TestEmulated(t *testing.T) {
 	o := emulated(t)
-	// These two take a minute and a half and test the executor more than the kernels; TestConformance
-	// includes them.
-	conformance(t, o, "sizes", "concurrent")
+	// These take minutes and test the executor more than the kernels; TestConformance includes them.
+	conformance(t, o, "orders", "sizes", "concurrent")
 }
 
 // conformance runs the suite of all executors on a child that runs kernels.

@@ -29,7 +29,7 @@ const (
 )
 
 // Run tests the executor that newExecutor makes, without the parts that are
-// named: definitions, mixed, sizes, concurrent, cancelled. Without definitions, which
+// named: definitions, mixed, orders, sizes, concurrent, cancelled. Without definitions, which
 // take most of the time, a task's result in a batch is still compared with the one that it
 // has alone.
 func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string) {
@@ -59,12 +59,16 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 	part("mixed", func(t *testing.T) {
 		e := newExecutor()
 		defer shut(t, e)
-		execute(t, e, all)
 		shuffled := slices.Clone(all)
 		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		execute(t, e, shuffled)
-		run(t, e, packWhole(e, shuffled))
 		run(t, e, packShared(e, shuffled))
+	})
+	part("orders", func(t *testing.T) {
+		e := newExecutor()
+		defer shut(t, e)
+		execute(t, e, all)
+		run(t, e, packWhole(e, all))
 	})
 	part("sizes", func(t *testing.T) {
 		e := newExecutor()

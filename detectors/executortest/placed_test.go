@@ -42,7 +42,7 @@ const declines = "ODRADEK_TEST_DECLINES"
 func TestOfDeclining(t *testing.T) {
 	every := map[string]uint64{"all": 1, "some": 10}[os.Getenv(declines)]
 	Run(t, func() detectors.Executor { return &counted{Executor: detectors.NewCPU(1), every: every} },
-		"definitions", "mixed", "sizes", "concurrent", "cancelled")
+		"definitions", "mixed", "orders", "sizes", "concurrent", "cancelled")
 }
 
 // TestDecliningFails requires that the suite fails where a device leaves the work to the CPU, although
