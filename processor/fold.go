@@ -36,6 +36,7 @@ type folder struct {
 	fill    backfill
 	carried *cycle.Carried
 	clock   ClockComparison // of event times with Kafka's timestamps
+	noticed bool            // noticeMissing has decided
 	changed *Changeable     // what the state and the writer have taken up of Config.Changeable
 	rules   *feedback.Rules // operators' rules that the state follows; nil: not known at the chunk's begin
 
@@ -152,6 +153,7 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			return nil, err
 		}
 	}
+	f.noticeMissing()
 	return f.endOfChunk(limit), f.finish(ctx)
 }
 
@@ -254,6 +256,27 @@ func (f *folder) compareClock(rec *record.Record) {
 	}
 	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic, nil); !logged {
 		f.log.Warn("event times do not fit Kafka's timestamps: "+finding, "offset", rec.Offset, "fix", fix)
+	}
+}
+
+// manyMissing is the number of samples after which it is noticed that all lack a value.
+const manyMissing = 500
+
+// noticeMissing logs, once a worker and topic, that no sample so far had all values that a detector needs: such records are no
+// fault one by one, but none of them will ever be scored.
+func (f *folder) noticeMissing() {
+	counts := &f.state.Counts
+	if f.noticed || counts[state.Missing] < manyMissing && counts[state.Scored]+counts[state.WarmingUp] == 0 {
+		return
+	}
+	f.noticed = true
+	if counts[state.Scored]+counts[state.WarmingUp]+counts[state.Backfilled] > 0 {
+		return
+	}
+	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic+" missing", nil); !logged {
+		f.log.Warn("no record has all fields that a detector needs: nothing is scored", "missing", counts[state.Missing],
+			"fix", "correct value_fields, make each field a series of its own (series_fields), or give each detector its fields; "+
+				"worker check -online counts the fields")
 	}
 }
 

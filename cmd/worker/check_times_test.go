@@ -53,6 +53,31 @@ func TestCheckEventTimes(t *testing.T) {
 	}
 }
 
+// TestCheckNamesReading: check --online names the settings that read what cannot be read as it is.
+func TestCheckNamesReading(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
+	for name, tt := range map[string]struct{ record, want string }{
+		"numbers in quotes": {`{"sensor":"s","at":1772323200000,"value":"7.5"}`,
+			"ODRADEK_KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS; _TEXT_VALUES=number"},
+		"decimals":           {`{"sensor":"s","at":1772323200000,"value":"AfQ="}`, "_DECIMALS decimals in base64"},
+		"times without zone": {`{"sensor":"s","at":"2026-03-01 00:00:00","value":7.5}`, "texts without an offset need _TIME_ZONE"},
+	} {
+		topic := c.Topic(t, "reading", 1)
+		var recs []kafkatest.Record
+		for i := range 40 {
+			recs = append(recs, kafkatest.Record{Topic: topic, Key: []byte("s"), Time: 1772323200000 + int64(i), Value: []byte(tt.record)})
+		}
+		_, err := c.ProduceAcked(t.Context(), recs)
+		must(t, err)
+		code, out := runCheck(t, []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=" + topic + "-g",
+			"ODRADEK_TOPICS=" + topic, "ODRADEK_FORMAT=json", "ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=at", "ODRADEK_VALUE_FIELDS=value",
+			"ODRADEK_REPLICATION=1"})
+		if code != exitFailed || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: exit %d, want %q of\n%s", name, code, tt.want, out)
+		}
+	}
+}
+
 // TestCheckNamesAFastClock: of five series of a partition the clock of one is five minutes ahead.
 func TestCheckNamesAFastClock(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})

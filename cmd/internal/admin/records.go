@@ -421,8 +421,17 @@ func unreadableFix(class, prefix string) string {
 	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:
 		return "correct " + prefix + "TOPICS or _FORMAT, have the producers write with a schema registry's serializer, " +
 			"or name the schema of bare Avro in " + prefix + "SCHEMA_FILE"
+	case schemas.ClassBadTime:
+		return "correct " + prefix + "TIME_FIELD or _TIME_UNIT; texts without an offset need _TIME_ZONE, and others than RFC 3339 _TIME_LAYOUT"
+	case schemas.ClassBadType:
+		return "correct " + prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS; _TEXT_VALUES=number reads numbers in quotes, _DECIMALS " +
+			"decimals in base64"
+	case schemas.ClassExpression:
+		return "correct " + prefix + "ONLY_IF or _COMPUTE"
+	case schemas.ClassTombstone:
+		return "set " + prefix + "TOMBSTONES=skip if records without a value are no fault"
 	case schemas.ClassUnknownSchema:
 		return "correct " + config.Prefix + "SCHEMA_REGISTRY_URL: it has to be the registry that the producers use"
 	}
-	return "see the mapping settings, " + prefix + "KEY_FIELD, _TIME_FIELD, _TIME_UNIT, _VALUE_FIELDS"
+	return "see the mapping settings, " + prefix + "KEY_FIELD, _TIME_FIELD, _TIME_UNIT, _VALUE_FIELDS; worker try shows each record"
 }

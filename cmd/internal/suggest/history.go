@@ -221,6 +221,9 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 			}
 			return size > 0, nil
 		}
+		if reading.Len() == 0 { // it is left out
+			return size > 0, nil
+		}
 		if newest != schemas.NoTime {
 			h.jump = max(h.jump, reading.Time-newest)
 		}

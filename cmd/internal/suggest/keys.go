@@ -61,7 +61,8 @@ func newNamed(path string, at, n int, text func(i int) (string, bool)) *named {
 // candidates returns the fields that may be the key, the record key first if it is a text.
 func (m *mapping) candidates() (list []*named) {
 	n := len(m.t.points)
-	if k := newNamed(recordKey, -1, n, func(i int) (string, bool) {
+	if list = m.keyFields(); len(list) > 0 { // the bytes of the key change with its schema, or with the order of its fields
+	} else if k := newNamed(recordKey, -1, n, func(i int) (string, bool) {
 		b := m.t.points[i].key
 		return string(b), len(b) > 0
 	}); k.n == n && !slices.ContainsFunc(k.texts, unreadable) {
@@ -386,12 +387,12 @@ func (m *mapping) chooseKey() error {
 		k.less = gain(base, after)
 		k.sticky = m.stickiness(k, nil)
 		k.score = k.gain + 0.3*float64(k.hint)
-		if k.path == recordKey {
+		if ofRecordKey(k.path) {
 			k.score += 0.2
-		} else if all[0].path == recordKey && same(all[0].ids, k.ids) {
+		} else if ofRecordKey(all[0].path) && same(all[0].ids, k.ids) {
 			k.score += 0.6
 		}
-		if k.sticky > 0.3 && all[0].path != recordKey || k.sticky > 0.3 && !same(all[0].ids, k.ids) {
+		if k.sticky > 0.3 && !ofRecordKey(all[0].path) || k.sticky > 0.3 && !same(all[0].ids, k.ids) {
 			k.score -= 0.5
 		}
 		switch {

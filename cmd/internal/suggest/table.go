@@ -74,6 +74,12 @@ type field struct {
 	cells []cell
 	texts []string // by cell.text
 	ids   map[string]int32
+
+	quoted, decimal bool   // its numbers are texts, or decimals in base64
+	example         string // of such a text
+
+	timed   bool // moments is known
+	moments *moments
 }
 
 // cell is the value of a point; its kind is LeafNull where there is none.
@@ -300,6 +306,7 @@ func (m *mapping) chooseReadings() error {
 	if len(m.t.points) == 0 {
 		return fmt.Errorf("suggest: the records of topic %q have no reading in %s", m.c.Topic, m.readings)
 	}
+	m.unquote()
 	return nil
 }
 

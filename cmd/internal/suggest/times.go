@@ -30,14 +30,19 @@ func expected(micros, timestamp int64) bool {
 // timeOf returns the time that a value means if it can be one of a record with Kafka's timestamp; unit is "" where the
 // value itself decides.
 func timeOf(l *schemas.Leaf, timestamp int64) (micros int64, unit string, ok bool) {
+	return timeBy(l, timestamp, new(schemas.TimeText))
+}
+
+// timeBy is timeOf with a reader of texts.
+func timeBy(l *schemas.Leaf, timestamp int64, texts *schemas.TimeText) (micros int64, unit string, ok bool) {
 	switch l.Kind {
 	case schemas.LeafTime:
 		return l.Int, "", expected(l.Int, timestamp)
 	case schemas.LeafText:
-		if len(l.Text) < len("2006-01-02T15:04:05Z") {
+		if len(l.Text) < len("20060102150405") {
 			return 0, "", false
 		}
-		t, fault := new(schemas.TimeText).Micros([]byte(l.Text))
+		t, fault := texts.Micros([]byte(l.Text))
 		return t, "", fault == schemas.FaultNone && expected(t, timestamp)
 	case schemas.LeafInt, schemas.LeafFloat:
 		for _, unit := range units {
@@ -68,13 +73,30 @@ type moments struct {
 	rising float64 // share of pairs of points far from each other whose times rise
 	delay  int64   // of Kafka's timestamp after the time, in the middle
 	score  float64
+
+	zone, layout string // of texts without an offset; "": none is needed, or they are given
+	unsure       bool   // nothing tells the zone
 }
 
 // momentsOf reads a field as the event time; nil if it is none.
 func (m *mapping) momentsOf(f *field) *moments {
+	if f.timed {
+		return f.moments
+	}
+	for _, by := range m.readers(f) {
+		if f.moments = m.momentsBy(f, by); f.moments != nil || f.kinds(len(m.t.points))[schemas.LeafText] == 0 {
+			break
+		}
+	}
+	f.timed = true
+	return f.moments
+}
+
+// momentsBy is momentsOf with a reader of texts.
+func (m *mapping) momentsBy(f *field, by textReader) *moments {
 	n := len(m.t.points)
 	k := f.kinds(n)
-	c := &moments{field: f, micros: make([]int64, n)}
+	c := &moments{field: f, micros: make([]int64, n), zone: by.zone, layout: by.layout}
 	for _, kind := range []schemas.LeafKind{schemas.LeafTime, schemas.LeafText, schemas.LeafInt, schemas.LeafFloat} {
 		if k[kind] > k[c.kind] || c.kind == schemas.LeafNull && k[kind] > 0 {
 			c.kind = kind
@@ -93,7 +115,7 @@ func (m *mapping) momentsOf(f *field) *moments {
 		}
 		var ok bool
 		var unit string
-		if c.micros[i], unit, ok = timeOf(&leaf, r.timestamp); !ok {
+		if c.micros[i], unit, ok = timeBy(&leaf, r.timestamp, by.texts); !ok {
 			c.micros[i] = schemas.NoTime
 			continue
 		}
@@ -115,6 +137,7 @@ func (m *mapping) momentsOf(f *field) *moments {
 		return nil
 	}
 	c.delay = median(delays)
+	c.zoned(delays)
 	up, down := 0, 0
 	for _, run := range m.runs() {
 		lag := max(1, len(run)/4)
@@ -194,7 +217,8 @@ func (m *mapping) chooseTime() error {
 		list = nil
 	}
 	if len(list) == 0 {
-		m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: "@timestamp", Comment: m.noTime()})
+		m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: "@timestamp",
+			Comment: "No field is a time that advances, so Kafka's timestamp of the record is the event time."})
 		m.times = nil
 	} else {
 		m.putTime(list)
@@ -241,7 +265,7 @@ func (m *mapping) putTime(list []*moments) {
 		}
 	}
 	stamp := func(t int64) string { return time.UnixMicro(t).UTC().Format("2006-01-02T15:04:05Z") }
-	what := map[schemas.LeafKind]string{schemas.LeafTime: "times by their type", schemas.LeafText: "texts in RFC 3339",
+	what := map[schemas.LeafKind]string{schemas.LeafTime: "times by their type", schemas.LeafText: c.textual(),
 		schemas.LeafInt: "whole numbers in " + c.unit, schemas.LeafFloat: "numbers with a fraction in " + c.unit}[c.kind]
 	comment := fmt.Sprintf("%s of %s have %s here, of %s to %s.", count(c.good, ""), count(len(c.micros), m.noun()), what, stamp(first),
 		stamp(last))
@@ -273,6 +297,7 @@ func (m *mapping) putTime(list []*moments) {
 		}
 		m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: other.path, Off: true, Comment: comment + "."})
 	}
+	m.putZone(c)
 	if c.unit != "" {
 		m.settings = append(m.settings, settingsfile.Setting{Key: "time_unit", Value: c.unit,
 			Comment: fmt.Sprintf("In %s the numbers are times since 2000 and not after Kafka's; in no other unit.", c.unit)})
@@ -284,30 +309,12 @@ func (m *mapping) putTime(list []*moments) {
 	}
 }
 
-// noTime says why no field is the event time.
-func (m *mapping) noTime() string {
-	comment := "No field is a time that advances, so Kafka's timestamp of the record is the event time."
-	for _, f := range m.t.fields {
-		k := f.kinds(len(m.t.points))
-		if k[schemas.LeafText] < len(m.t.points)*9/10 {
-			continue
-		}
-		good := 0
-		for _, text := range f.texts {
-			for _, layout := range []string{"2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "02.01.2006 15:04:05",
-				"01/02/2006 15:04:05"} {
-				if _, err := time.Parse(layout, text); err == nil {
-					good++
-					break
-				}
-			}
-		}
-		if good > len(f.texts)*9/10 {
-			comment += fmt.Sprintf(" %s looks like one, but %q has no offset: set time_field: %s and time_zone, such as Europe/Berlin, and "+
-				"time_layout unless it is like 2006-01-02 15:04:05.", f.path, f.texts[0], f.path)
-		}
+// textual says what the texts of the times are.
+func (c *moments) textual() string {
+	if c.zone != "" {
+		return "texts without an offset"
 	}
-	return comment
+	return "texts in RFC 3339"
 }
 
 // noun returns what a point is.

@@ -239,9 +239,8 @@ func (m *mapping) chooseValues() error {
 			left = append(left, c.path+" ("+c.text+")")
 		}
 	}
-	quoted := m.quotedNumbers()
 	if len(moving) == 0 {
-		return m.givenValues(left, quoted)
+		return m.givenValues(left)
 	}
 	var paths []string
 	for _, c := range moving {
@@ -267,9 +266,6 @@ func (m *mapping) chooseValues() error {
 		}
 	}
 	comment += "."
-	if len(quoted) > 0 {
-		comment += fmt.Sprintf(" %s: numbers in quotes, which text_values: number reads: add them.", strings.Join(quoted, ", "))
-	}
 	wide := len(moving) >= wideFrom || len(moving) > 1 && complete < n*9/10
 	_, givenValues := m.s.given["value_fields"]
 	_, givenSeries := m.s.given["series_fields"]
@@ -302,7 +298,9 @@ func (m *mapping) chooseValues() error {
 	if given, ok := m.s.given["value_fields"]; ok {
 		m.width = len(strings.Split(given.Value, ","))
 	}
+	m.putTexts(moving)
 	m.putSteps(moving)
+	m.putOnlyIf()
 	return m.putRekey()
 }
 
@@ -341,8 +339,8 @@ func (m *mapping) putSteps(moving []*numeric) {
 }
 
 // givenValues takes the values that are given where no number moves. Without any it returns what is wrong.
-func (m *mapping) givenValues(left, quoted []string) error {
-	none := m.noValues(left, quoted)
+func (m *mapping) givenValues(left []string) error {
+	none := m.noValues(left)
 	m.sensors, m.width = 1, 1
 	for _, key := range []string{"value_fields", "series_fields"} {
 		given, ok := m.s.given[key]
@@ -385,24 +383,11 @@ func (m *mapping) scales() (low, high float64) {
 	return low, high
 }
 
-// quotedNumbers returns the fields whose numbers are texts.
-func (m *mapping) quotedNumbers() (list []string) {
-	for _, f := range m.t.fields {
-		if f.kinds(len(m.t.points))[schemas.LeafText] > len(m.t.points)/2 && textNumbers(f) && m.momentsOf(f) == nil {
-			list = append(list, f.path)
-		}
-	}
-	return list
-}
-
 // noValues returns the error for records without a number that moves.
-func (m *mapping) noValues(left, quoted []string) error {
+func (m *mapping) noValues(left []string) error {
 	what := "they have no field of numbers"
 	if len(left) > 0 {
 		what = "of their numbers " + strings.Join(left[:min(8, len(left))], ", ")
-	}
-	if len(quoted) > 0 {
-		what += "; " + strings.Join(quoted, ", ") + " are numbers in quotes, which " + config.Prefix + "TEXT_VALUES=number reads"
 	}
 	return fmt.Errorf("suggest: topic %q: no number that moves in %s: %s. Name the values yourself with %sVALUE_FIELDS", m.c.Topic,
 		count(len(m.t.points), m.noun()), what, config.Prefix)
