@@ -56,19 +56,19 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 	if t.Failed() {
 		return
 	}
+	shuffled := slices.Clone(all)
+	rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	part("mixed", func(t *testing.T) {
 		e := newExecutor()
 		defer shut(t, e)
-		shuffled := slices.Clone(all)
-		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		execute(t, e, shuffled)
 		run(t, e, packShared(e, shuffled))
 	})
 	part("orders", func(t *testing.T) {
 		e := newExecutor()
 		defer shut(t, e)
 		execute(t, e, all)
-		run(t, e, packWhole(e, all))
+		execute(t, e, shuffled)
+		run(t, e, packWhole(e, shuffled))
 	})
 	part("sizes", func(t *testing.T) {
 		e := newExecutor()
