@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -79,7 +80,13 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, dec
 }
 
 // TestDiscordsTwinsEmulated requires of two subsequences that are each other's nearest neighbour, and so are equally far, the first.
-func TestDiscordsTwinsEmulated(t *testing.T) { discordsTwins(t, emulated(t), 40, 4) }
+func TestDiscordsTwinsEmulated(t *testing.T) {
+	if os.Getenv("ODRADEK_LONG") != "" {
+		discordsTwins(t, emulated(t), 40, 4)
+		return
+	}
+	discordsTwins(t, emulated(t), 16, 2)
+}
 
 // TestDiscordsTwinsDevice is TestDiscordsTwinsEmulated on a device.
 func TestDiscordsTwinsDevice(t *testing.T) { discordsTwins(t, deviceOptions(t), 400, 40) }
