@@ -44,7 +44,7 @@ func TestSplit(t *testing.T) {
 			o.Devices = indices(devices)
 			without := []string{"definitions"}
 			if devices > 2 {
-				without = append(without, "sizes", "concurrent", "cancelled")
+				without = append(without, "orders", "sizes", "concurrent", "cancelled")
 			}
 			executortest.Run(t, func() detectors.Executor { return checked{open(t, o), t, noFault} }, without...)
 			const keys, chain, runs = 40, 3, 2

@@ -122,7 +122,7 @@ func testMutes(t *testing.T, c *kafkatest.Cluster) {
 
 // TestLearn: anomalies like labelled false alarms open with severity 0 and name them; the labels can be listed and taken back,
 // and one of an anomaly that the topic does not have teaches nothing.
-func TestLearn(t *testing.T) { everyCluster(t, testLearn) }
+func TestLearn(t *testing.T) { eachCluster(t, testLearn) }
 
 func testLearn(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)

@@ -41,8 +41,8 @@ func realCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
 }
 
 // everyCluster runs a test on the newest and on the oldest real version. The tests that call
-// it prove that the worker keeps its promises on both: kills, fencing, drains, secured
-// connections, leaders that move, state restored, topics made and checked.
+// it prove that the worker keeps its promises on both: kills, fencing, drains, leaders that
+// move, state restored, topics made and checked.
 func everyCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
 	eachOf(t, kafkatest.Kinds, kafkatest.Kinds[1:], parallel(f))
 }

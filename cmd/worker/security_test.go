@@ -15,7 +15,7 @@ import (
 // exactly once as in the plain; wrong credentials end the start with the setting
 // that is wrong.
 func TestSecurity(t *testing.T) {
-	eachOf(t, kafkatest.Kinds[1:], kafkatest.Kinds[1:], parallel(func(t *testing.T, c *kafkatest.Cluster) {
+	eachOf(t, kafkatest.Kinds[1:], kafkatest.Kinds[1:2], parallel(func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
