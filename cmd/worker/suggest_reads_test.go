@@ -63,6 +63,10 @@ func TestSuggestReads(t *testing.T) {
 		"a code of OPC": {func(i int) (string, string) {
 			return "", fmt.Sprintf(`{"id":"s%d","value":%v,"quality":%d}`, i%2, wave(i)+float64(20*(i%2)), []int{192, 192, 192, 216, 0}[i%5])
 		}, []string{"only_if: quality >= 192", "0 in 120"}, "", " filtered"},
+		"booleans between numbers": {func(i int) (string, string) {
+			return "", fmt.Sprintf(`{"node":"plc1","metrics":[{"name":"Temp","timestamp":%d,"value":%v},{"name":"Flow","timestamp":%d,"value":%v},`+
+				`{"name":"Rebirth","timestamp":%d,"value":false}]}`, at(i).UnixMilli(), wave(i), at(i).UnixMilli(), wave(i+9)+50, at(i).UnixMilli())
+		}, []string{"readings_field: metrics", "value_fields: [metrics.value]", "metrics.name"}, "", "20 read"},
 		"a key in JSON": {func(i int) (string, string) {
 			machine := i % 3
 			key := fmt.Sprintf(`{"machine":"m-%d","schema":2}`, machine)

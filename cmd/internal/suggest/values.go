@@ -66,12 +66,12 @@ func (m *mapping) numerics() (list []*numeric) {
 		case numbers < max(2, n/100):
 			c.role = seldom
 		default:
-			m.judge(c, k[schemas.LeafBool] > 0)
+			m.judge(c, 2*k[schemas.LeafBool] > numbers) // else they are items of another type between numbers
 		}
 		c.text = roleTexts[c.role]
 		if c.role == enumeration {
 			c.text = fmt.Sprintf("has %s", count(c.distinct, "whole value"))
-			if k[schemas.LeafBool] > 0 {
+			if 2*k[schemas.LeafBool] > numbers {
 				c.text = "is true or false"
 			}
 		}
@@ -114,8 +114,9 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	}
 	bySeries := map[int32]*place{}
 	values := map[float64]int{}
+	counts := func(x *cell) bool { return x.number() || boolean && x.kind == schemas.LeafBool }
 	for _, i := range m.order {
-		if cell := c.at(i); cell.number() || cell.kind == schemas.LeafBool {
+		if cell := c.at(i); counts(cell) {
 			values[cell.float]++
 		}
 	}
@@ -128,7 +129,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	for _, i := range m.order {
 		cell := c.at(i)
 		v := cell.float
-		if values[v] == 0 || !cell.number() && cell.kind != schemas.LeafBool {
+		if values[v] == 0 || !counts(cell) {
 			continue
 		}
 		whole = whole && v == math.Trunc(v)
