@@ -39,6 +39,10 @@ func TestCheckScores(t *testing.T) {
 		"unique keys": {n: 400, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"order-%d","t":%d,"temp":%v,"press":1}`, i, at(i), wave(i))
 		}, want: "each of 400 samples is of a series of its own"},
+		"unique keys, a method that scores the first sample": {n: 400, value: func(i int) string {
+			return fmt.Sprintf(`{"id":"order-%d","t":%d,"temp":%v,"press":1}`, i, at(i), wave(i))
+		}, settings: []string{"ODRADEK_DETECTOR_Z_OP=flatline", "ODRADEK_DETECTOR_Z_FIELDS=temp"},
+			want: "each of 400 samples is of a series of its own"},
 		"no detector": {n: 400, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,"temp":%v,"press":1}`, i%2, at(i), wave(i))
 		}, settings: []string{"ODRADEK_DETECTOR_Z_KEYS=fan-*"}, want: "none of 400 samples of 2 series is read by a detector"},

@@ -34,6 +34,7 @@ type folded struct {
 	present  []int            // of each value
 	complete int              // samples that have all values
 	series   map[string]int32 // samples by series key
+	repeated bool             // a series has several
 	nearest  int32            // the least number of samples that a series lacks until its first score; 0: not known
 	whole    bool             // all records of the topic
 }
@@ -122,7 +123,7 @@ func (e *examination) fold(
 			lane = backtest.NewLane(ks, exec, tp.Topic, tp.Partition, 0, tell)
 		}
 		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *record.Record) (bool, error) {
-			if x.records++; x.counts[state.Scored] > 0 || x.bytes > foldBytes {
+			if x.records++; x.counts[state.Scored] > 0 && (x.repeated || x.samples >= 10*manySamples) || x.bytes > foldBytes {
 				x.whole = false
 				return false, nil
 			}
@@ -164,6 +165,7 @@ func (e *examination) fold(
 func (x *folded) note(sm *state.Sample) {
 	x.samples++
 	x.series[string(sm.Key)]++
+	x.repeated = x.repeated || x.series[string(sm.Key)] > 1
 	if x.present == nil {
 		x.present = make([]int, len(sm.Values))
 	}
@@ -187,6 +189,9 @@ func (x *folded) report(r *Report, c *config.Config, what string) {
 	read := fmt.Sprintf("%d samples of %d series", x.samples, len(x.series))
 	never := x.counts[state.Missing] + x.counts[state.Filtered]
 	switch {
+	case x.samples >= manySamples && !x.repeated: // some methods have a score of the first sample
+		r.wrong(what, fmt.Sprintf("each of %d samples is of a series of its own, so none will ever have a history to judge it by", x.samples),
+			"correct "+c.MappingPrefix()+"KEY_FIELD: it names what is measured, not the record")
 	case x.counts[state.Scored] > 0:
 		r.OK(what, "the first is among the newest %s", read)
 	case x.samples >= FewRecords && x.counts[state.Filtered] == int64(x.samples):
@@ -195,9 +200,6 @@ func (x *folded) report(r *Report, c *config.Config, what string) {
 		r.wrong(what, fmt.Sprintf("none of %s has all values of a detector, so there will be none%s", read, x.lacking(c)),
 			"correct "+c.MappingPrefix()+"VALUE_FIELDS; make each field a series of its own ("+c.MappingPrefix()+"SERIES_FIELDS); or give each "+
 				"detector its FIELDS")
-	case x.samples >= manySamples && most == 1:
-		r.wrong(what, fmt.Sprintf("each of %d samples is of a series of its own, so there will be none", x.samples),
-			"correct "+c.MappingPrefix()+"KEY_FIELD: it names what is measured, not the record")
 	case x.samples >= manySamples && len(x.series) > x.samples/2:
 		r.Warn(what, fmt.Sprintf("%s, of which none has a score, and none more than %d samples", read, most),
 			"see "+c.MappingPrefix()+"KEY_FIELD: it names what is measured, not the record")
