@@ -61,24 +61,20 @@ func (pt *partition) addTo(c *cycle.Cycle[*partition], r *cycle.Result, bytes in
 }
 
 // joined holds the counts of the state, which only grow, as of the last time that they joined a cycle.
-type joined struct {
-	outcomes               state.Counts // of the state
-	evicted, early, resets int64        // its EvictedKeys, Early and Resets
-}
+type joined struct{ state.Tally }
 
 // count sets the counts in c that are new since the last call.
 func (j *joined) count(s *state.State, c *metrics.Counts) {
 	for i := range c.Outcomes {
-		c.Outcomes[i] = s.Counts[i] - j.outcomes[i]
+		c.Outcomes[i] = s.Counts[i] - j.Counts[i]
 	}
-	c.Evicted, c.Early, c.Resets = s.EvictedKeys-j.evicted, s.Early-j.early, s.Resets-j.resets
+	c.Evicted, c.Early, c.Resets = s.EvictedKeys-j.EvictedKeys, s.Early-j.Early, s.Resets-j.Resets
+	c.Intervals, c.EmptyIntervals = s.Intervals-j.Intervals, s.EmptyIntervals-j.EmptyIntervals
 	j.reset(s)
 }
 
 // reset begins with the counts of a state that was restored or rolled back.
-func (j *joined) reset(s *state.State) {
-	j.outcomes, j.evicted, j.early, j.resets = s.Counts, s.EvictedKeys, s.Early, s.Resets
-}
+func (j *joined) reset(s *state.State) { j.Tally = s.Tally }
 
 // showState shows the state as it is now to Status, and renews its limit of memory.
 func (f *folder) showState() {

@@ -394,7 +394,8 @@ func accounted(scrape string) error {
 	_, told := sum["consumed"]
 	in := sum["consumed"] + sum["further_samples"] + sum["held_assigned"]
 	var out float64
-	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "dead_lettered", "skipped", "forwarded",
+	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "aggregated", "dead_lettered", "skipped",
+		"forwarded",
 		"held", "held_revoked", "held_evicted", "backfilled"} {
 		out += sum[k]
 	}

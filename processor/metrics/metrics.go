@@ -27,7 +27,7 @@ import (
 // the process,
 //
 //	consumed + further_samples + held_assigned = scored + warming_up + missing + filtered + late +
-//	                           duplicate + dead_lettered + forwarded + held + held_revoked +
+//	                           duplicate + aggregated + dead_lettered + forwarded + held + held_revoked +
 //	                           held_evicted + backfilled
 //
 // where further_samples are those of records beyond the first of each, and held is what waits for its turn in event time now.
@@ -42,6 +42,7 @@ type Metrics struct {
 	heldEvicted, skipAborted, control, Evictions, early, resets    *prometheus.CounterVec
 	suspects, suspectsRejected, suspectsLost                       *prometheus.CounterVec
 	backfilled, unreadable                                         *prometheus.CounterVec
+	aggregated, intervals, emptyIntervals                          *prometheus.CounterVec
 
 	decodeErrors  *prometheus.CounterVec // topic, reason
 	skipped       *prometheus.CounterVec // topic, reason
@@ -88,6 +89,7 @@ type PartitionMetrics struct {
 	HeldEvicted, Aborted, Control, Evictions, Early, Resets        prometheus.Counter
 	Suspects, SuspectsRejected, SuspectsLost                       prometheus.Counter
 	Backfilled, BackfillUnreadable                                 prometheus.Counter
+	Aggregated, Intervals, EmptyIntervals                          prometheus.Counter
 
 	rate meter
 
@@ -145,6 +147,9 @@ func New(outputs ...string) *Metrics {
 		"Records later than the lateness allows (with 0: older than the newest of their series), sent to the late topic.", "topic",
 		"partition")
 	m.duplicate = counter("records_duplicate_total", "Records dropped by duplicates=drop.", "topic", "partition")
+	m.aggregated = counter("records_aggregated_total", "Records that became part of an interval (every).", "topic", "partition")
+	m.intervals = counter("intervals_closed_total", "Intervals with records that were closed (every).", "topic", "partition")
+	m.emptyIntervals = counter("intervals_empty_total", "Intervals without a record of their series (every).", "topic", "partition")
 	m.deadLettered = counter("records_dead_lettered_total", "Records sent to the dead-letter topic.", "topic", "partition")
 	m.forwarded = counter("records_forwarded_total", "Records copied to the internal topic of re-keying.", "topic", "partition")
 	m.heldAssigned = counter("records_held_assigned_total",
@@ -289,6 +294,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Evictions: counter(m.Evictions), Early: counter(m.early), Resets: counter(m.resets),
 			Suspects: counter(m.suspects), SuspectsRejected: counter(m.suspectsRejected), SuspectsLost: counter(m.suspectsLost),
 			Backfilled: counter(m.backfilled), BackfillUnreadable: counter(m.unreadable),
+			Aggregated: counter(m.aggregated), Intervals: counter(m.intervals), EmptyIntervals: counter(m.emptyIntervals),
 		}
 		m.partitions[tp] = pm
 	}
@@ -358,6 +364,9 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Filtered, n.Outcomes[state.Filtered])
 	add(pm.Late, n.Outcomes[state.Late])
 	add(pm.Duplicate, n.Outcomes[state.Duplicate])
+	add(pm.Aggregated, n.Outcomes[state.Aggregated])
+	add(pm.Intervals, n.Intervals)
+	add(pm.EmptyIntervals, n.EmptyIntervals)
 	add(pm.HeldEvicted, n.Outcomes[state.Evicted])
 	add(pm.Backfilled, n.Backfilled+n.Outcomes[state.Backfilled])
 	add(pm.BackfillUnreadable, n.Unreadable)

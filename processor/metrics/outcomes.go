@@ -43,7 +43,7 @@ func (m *Metrics) Outcomes() []Outcome {
 		count *prometheus.CounterVec
 		label string
 	}{{"scored", m.scored, ""}, {"warming up", m.warmingUp, ""}, {"missing", m.missing, ""}, {"filtered", m.filtered, ""},
-		{"late", m.late, ""}, {"duplicate", m.duplicate, ""}, {"forwarded", m.forwarded, ""},
+		{"late", m.late, ""}, {"duplicate", m.duplicate, ""}, {"aggregated", m.aggregated, ""}, {"forwarded", m.forwarded, ""},
 		{"skipped: ", m.skipped, "reason"}, {"dead: ", m.decodeErrors, "reason"}} {
 		for topic, n := range sums(c.count, c.label) {
 			if n > 0 {

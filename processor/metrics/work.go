@@ -43,6 +43,7 @@ type Counts struct {
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
 	Resets                           int64 // counters that began again (rules.Rate)
+	Intervals, EmptyIntervals        int64 // that were closed, with samples and without
 	Skipped                          Tally // records that are left out, by reason
 	Rejected                         Tally // values that are missing because of valid or missing_if, by field
 	Suspects                         Suspects
@@ -66,6 +67,8 @@ func (c *Counts) add(d *Counts) {
 	c.Evicted += d.Evicted
 	c.Early += d.Early
 	c.Resets += d.Resets
+	c.Intervals += d.Intervals
+	c.EmptyIntervals += d.EmptyIntervals
 	for i := range c.Suspects {
 		c.Suspects[i] += d.Suspects[i]
 	}

@@ -47,6 +47,9 @@ func (s *State) NextAdvance() int64 {
 	if _, end, ok := s.Grids.due(math.MaxInt64); ok {
 		at = min(at, end)
 	}
+	if k, end, ok := s.intervals.first(); ok && (k.Held.Len() == 0 || k.Held.First() >= end) {
+		at = min(at, end)
+	}
 	if at > math.MaxInt64-s.order.Lateness {
 		return math.MaxInt64
 	}
@@ -68,16 +71,16 @@ func (s *State) actAdvance(d *rules.Decision, b *detectors.Batch) {
 	}
 }
 
-// advance raises the largest event time, as a decision says.
-func (s *State) advance(to int64) {
+// advance raises the largest event time, as a decision at an offset says.
+func (s *State) advance(to, decided int64) {
 	if to > s.maxTime {
-		s.maxTime, s.gate.advancing = to, true
+		s.maxTime, s.gate.advancing, s.gate.decided, s.gate.passed = to, true, decided, true
 	}
 }
 
 // endAdvance ends an advance of which everything is released.
 func (s *State) endAdvance() {
-	s.gate.advancing = false
+	s.gate.advancing, s.gate.passed = false, false
 	if s.publishes() {
 		s.openSilences(s.turn())
 	}

@@ -113,6 +113,27 @@ func newDrive(cfg *Config, keys int) *drive {
 	return &drive{s: New(cfg), b: &detectors.Batch{MaxTasks: 1 << 14}, names: names(keys)}
 }
 
+// BenchmarkAggregate is BenchmarkFold of samples of which 60 become one.
+func BenchmarkAggregate(b *testing.B) {
+	for _, keys := range []int{10, 1000, 100000} {
+		for _, of := range []string{"none", "mean", "stddev", "median"} {
+			b.Run(fmt.Sprintf("keys=%d/%s", keys, of), func(b *testing.B) {
+				cfg := benchConfig(8, 1)
+				if cfg.Reading.Fields = []string{"value"}; of != "none" {
+					cfg.Reading.Every, cfg.Reading.Aggregates = 60*1000*int64(keys), []string{of}
+				}
+				d := newDrive(cfg, keys)
+				d.samples(20*keys, 8192)
+				b.ReportAllocs()
+				b.ResetTimer()
+				used := cpu(b, 1)
+				d.samples(b.N, 8192)
+				used()
+			})
+		}
+	}
+}
+
 // BenchmarkFold is Fold, Apply, Mark and Committed of one sample; no executor.
 func BenchmarkFold(b *testing.B) {
 	for _, c := range []struct{ keys, window, stride int }{{10, 8, 1}, {1000, 8, 1}, {1000, 256, 16}, {100000, 8, 1}} {

@@ -53,7 +53,7 @@ var actions = [rules.NumKinds]func(*State, *rules.Decision){
 			s.pass(d.Offset)
 		}
 		s.newest = d.Offset
-		s.advance(d.Value.(int64))
+		s.advance(d.Value.(int64), d.Offset)
 		s.route()
 	},
 	Reading:    func(s *State, d *rules.Decision) { s.forceReading(d) },

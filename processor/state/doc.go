@@ -22,6 +22,7 @@
 //	Fold     held if its time may be wrong (leapvotes.go)
 //	         key looked up, order and duplicates checked (fold.go, gate.go)
 //	         held until the watermark reaches it, if Lateness > 0 (package series)
+//	         values transformed, and with those of an interval made one sample (fold.go, intervals.go)
 //	         row into the key's windows (package series), progress of its detectors counted,
 //	         tasks that became due packed into the batch (fold.go, queue.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
@@ -79,6 +80,7 @@
 //	held       held samples of all keys, by time and by offset (hold.go)
 //	silences   which keys fall silent (silence.go, silencewatch.go)
 //	readings   how records are read: the configured reading and the one in force (readings.go)
+//	intervals  which intervals of series are open whose samples are aggregated (intervals.go)
 //	orphans    anomalies that nothing continues (orphans.go)
 //	tasks      tasks that became due, and what waits behind them (queue.go)
 //	judge      the buffers in which scores are judged (judge.go)

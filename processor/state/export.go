@@ -69,6 +69,9 @@ func (s *State) Export(dst []byte) []byte {
 		if k.Former.Any() {
 			w.Former(&k.Series)
 		}
+		if k.Interval.Any() {
+			w.Interval(&k.Series)
+		}
 	}
 	return e.B
 }

@@ -51,6 +51,12 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			return Duplicate
 		}
 	}
+	if s.closes(k, sm.Time) {
+		if s.closesSeveral(k, sm.Time) {
+			return s.foldSlow(sm, b) // a batch may not have room for all of them
+		}
+		s.closeInterval(k, b)
+	}
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
@@ -58,7 +64,12 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	if s.silences.n > 0 {
 		s.endSilence(k, sm)
 	}
-	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	var out Outcome
+	if k.Set.Prepared {
+		out = s.prepare(k, sm.Time, sm.Offset, sm.Values, b)
+	} else {
+		out = s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	}
 	s.Counts[s.counted(out, sm.Offset)]++
 	return out
 }
@@ -104,15 +115,30 @@ func (s *State) Fits(b *detectors.Batch) bool {
 	return s.tasks.Fits(b)
 }
 
-// foldRow folds a sample in its turn: into the key's windows, and from there
-// into tasks.
+// foldSample folds a sample in its turn.
+func (s *State) foldSample(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+	if k.Set.Prepared {
+		return s.prepare(k, time, offset, values, b)
+	}
+	return s.foldRow(k, time, offset, values, b)
+}
+
+// prepare is foldSample where values are transformed or aggregated. What closes its interval has been done.
+func (s *State) prepare(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+	if len(k.Set.Transforms) > 0 {
+		values = s.transform(k, time, offset, values)
+	}
+	if k.Set.Every > 0 {
+		return s.aggregate(k, time, values)
+	}
+	return s.foldRow(k, time, offset, values, b)
+}
+
+// foldRow folds a sample into the key's windows, and from there into tasks.
 func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
 	k.LastTime = time
 	out := Missing
 	set := k.Set
-	if len(set.Transforms) > 0 {
-		values = s.transform(k, time, offset, values)
-	}
 	if set.Simple {
 		sw := &set.Windows[0]
 		d := &sw.Detectors[0]
@@ -191,7 +217,7 @@ func (s *State) transform(k *Key, time, offset int64, values []float64) []float6
 		case unjudged:
 			k.Forget(t)
 			continue
-		case slices.Contains(s.readings.untransformed, t.ID):
+		case slices.Contains(s.readings.unprepared, t.ID):
 			continue
 		}
 		v, reset := k.Transform(t, time, values[t.Column])

@@ -24,6 +24,8 @@ type gate struct {
 	sweepDue    bool
 	// advancing: the largest event time comes from a decision, and what it reaches is being released.
 	advancing bool
+	decided   int64   // the offset of that decision
+	passed    bool    // it is an advance, which closes intervals of all series
 	outcome   Outcome // of the newest sample
 }
 
@@ -157,11 +159,23 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 				continue
 			}
 		}
+		if open, end, closing := s.dueInterval(wm); closing && (!due || s.byPartition() && end <= k.Held.Due()) {
+			if limited && !s.tasks.Fits(b) {
+				g.interrupted = true
+				return false
+			}
+			s.closeInterval(open, b)
+			continue
+		}
 		switch {
 		case due:
 			if limited && !s.tasks.Fits(b) {
 				g.interrupted = true
 				return false
+			}
+			if s.closes(k, k.Held.First()) {
+				s.closeInterval(k, b)
+				continue
 			}
 			s.releaseFirst(k, b, true)
 		case g.advancing:
@@ -172,7 +186,9 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 			g.interrupted = !s.releaseOverdue(b, limited)
 			return !g.interrupted
 		case g.begun:
-			s.endTurn(b)
+			if !s.endTurn(b, limited) {
+				return false
+			}
 		case limited && !s.tasks.Fits(b):
 			return false
 		default:
@@ -197,20 +213,27 @@ func (s *State) beginTurn() {
 	}
 }
 
-// endTurn ends the turn of which everything is released.
-func (s *State) endTurn(b *detectors.Batch) {
+// endTurn ends the turn of which everything is released. It returns false if b has no room for all intervals that its sample closes.
+func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 	g := &s.gate
 	if g.sweepDue {
 		g.sweepDue = false
 		s.sweep(s.turn())
 	}
 	if t := &g.line[g.next]; t.accepted() {
+		for k := s.Keys.Get(t.Key); k != nil && t.out != Held && s.closes(k, t.Time); {
+			if limited && !s.tasks.Fits(b) {
+				return false
+			}
+			s.closeInterval(k, b)
+		}
 		s.acceptSample(t, b)
 	}
 	g.begun = false
 	if g.next++; g.next == len(g.line) {
 		g.line, g.next = g.line[:0], 0
 	}
+	return true
 }
 
 // acceptSample folds or holds a sample.
@@ -234,7 +257,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		s.hold(k, sm)
 		return
 	}
-	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	out := s.foldSample(k, sm.Time, sm.Offset, sm.Values, b)
 	if sm.Offset == s.turn() {
 		s.gate.outcome = out
 	}
@@ -247,7 +270,7 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 		s.touch(k)
 	}
 	time, offset, values := s.popHeld(k, due)
-	out := s.foldRow(k, time, offset, values, b)
+	out := s.foldSample(k, time, offset, values, b)
 	s.Counts[s.counted(out, offset)]++
 }
 
@@ -268,6 +291,10 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 		for !k.Dead && k.Held.Len() > 0 && k.Held.First() <= time {
 			if limited && !s.tasks.Fits(b) {
 				return false
+			}
+			if s.closes(k, k.Held.First()) {
+				s.closeInterval(k, b)
+				continue
 			}
 			s.releaseFirst(k, b, false)
 			s.Early++

@@ -93,6 +93,7 @@ func (s *State) Rollback(to int64) error {
 func (s *State) rebuild() {
 	s.dirty.Rebuild(&s.Keys.KeyTable)
 	s.rebuildGrids()
+	s.rebuildIntervals()
 	s.rebuildHeld()
 	s.rebuildSilences()
 	s.Keys.evictor.Reset()

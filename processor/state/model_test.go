@@ -21,6 +21,7 @@ import (
 // and the fake detector's arithmetic with the package.
 type model struct {
 	cfg   *Config
+	turn  int64 // the offset of the newest sample
 	max   int64
 	keys  []*modelKey
 	held  []Sample
@@ -28,6 +29,8 @@ type model struct {
 	told  []flatEvent
 	count Counts
 	early int64
+	// intervals are those that were closed, with samples and without.
+	intervals [2]int64
 
 	suspects []modelSuspect
 	refused  []int64
@@ -44,6 +47,7 @@ type modelSuspect struct {
 
 // offer takes a sample of the log: the suspects first.
 func (m *model) offer(sm Sample) {
+	m.turn = sm.Offset
 	all := append(slices.Clone(m.suspects), modelSuspect{Sample: sm})
 	for i := range all[:len(all)-1] {
 		all[i].votes++
@@ -106,6 +110,15 @@ type modelKey struct {
 	silent       *anomaly.Anomaly
 	behind       int64    // of the newest sample that was held, to the partition's newest
 	samples      []Sample // in the order in which they were folded
+	interval     modelInterval
+}
+
+// modelInterval is the open interval of a key, or the end of the last one.
+type modelInterval struct {
+	begun, open bool
+	start       int64
+	samples     []Sample // as they enter it
+	empty       int      // intervals in a row
 }
 
 type modelRow struct {
@@ -192,13 +205,13 @@ func (m *model) said(k *modelKey, i int, row flat) {
 			}
 		}
 		line := k.line[e]
-		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset }) {
+		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset && s.time == row.time }) {
 			line = append(line, modelSaid{row.time, row.offset, map[int]flat{}, map[int]bool{}})
 		}
 		slices.SortFunc(line, func(a, b modelSaid) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset)) })
 		for _, s := range line {
 			s.past[i] = s.past[i] || s.time < row.time || s.time == row.time && s.offset <= row.offset
-			if s.offset == row.offset {
+			if s.offset == row.offset && s.time == row.time {
 				s.rows[i] = row
 			}
 		}
@@ -565,6 +578,9 @@ func (m *model) sample(sm Sample, turn int64) {
 				gone := m.newest(k) < m.wm()-m.cfg.TTL && k.offset < turn
 				if gone {
 					expired = append(expired, k)
+					held := len(m.held)
+					m.held = slices.DeleteFunc(m.held, func(h Sample) bool { return bytes.Equal(h.Key, k.name) })
+					m.count[Evicted] += int64(held - len(m.held))
 				}
 				return gone
 			})
@@ -610,11 +626,15 @@ func (m *model) sample(sm Sample, turn int64) {
 			summary: make([][]float64, n), left: make([]int, n), events: make([]anomaly.State, n)}
 		m.keys = append(m.keys, k)
 	}
+	waits := m.cfg.Reading.Lateness > 0 && !(k.any && sm.Time == k.last)
+	if !waits {
+		m.closeBefore(k, sm.Time)
+	}
 	k.offset = turn
 	if k.silent != nil && sm.Time >= m.wm()-m.cfg.Silence {
 		m.sound(k, anomaly.Recovered, sm.Time, sm.Offset)
 	}
-	if m.cfg.Reading.Lateness > 0 && !(k.any && sm.Time == k.last) {
+	if waits {
 		if sm.Time >= m.newest(k) {
 			if k.behind = 0; m.cfg.Reading.BySeries {
 				k.behind = m.max - sm.Time
@@ -641,7 +661,7 @@ func (m *model) release() {
 		if len(m.held) > 0 {
 			at = m.due(m.held[0])
 		}
-		if m.closeFirst(min(at, m.wm())) {
+		if m.closeFirst(min(at, m.wm())) || m.cfg.Reading.Lateness > 0 && !m.cfg.Reading.BySeries && m.closeFirstInterval(min(at, m.wm())) {
 			continue
 		}
 		if at > m.wm() || len(m.held) == 0 {
@@ -658,10 +678,18 @@ func (m *model) row(sm Sample) {
 	k.last, k.any = sm.Time, true
 	k.samples = append(k.samples, sm)
 	sm.Values = m.transformed(k)
+	if m.cfg.Reading.Every > 0 && len(m.looks(sm.Key)) > 0 {
+		m.count[m.aggregate(k, sm)]++
+		return
+	}
+	m.count[m.enter(k, sm)]++
+}
+
+// enter has a sample enter the windows.
+func (m *model) enter(k *modelKey, sm Sample) Outcome {
 	looks := m.looks(sm.Key)
 	if len(looks) == 0 {
-		m.count[Filtered]++
-		return
+		return Filtered
 	}
 	need := make([]int, len(m.cfg.Windows))
 	for _, i := range looks {
@@ -746,7 +774,125 @@ func (m *model) row(sm Sample) {
 			}
 		}
 	}
-	m.count[out]++
+	return out
+}
+
+// intervalStart returns the start of the interval that a time is in.
+func (m *model) intervalStart(time int64) int64 {
+	return int64(math.Floor(float64(time)/float64(m.cfg.Reading.Every))) * m.cfg.Reading.Every
+}
+
+// aggregate adds a sample to the open interval of its key.
+func (m *model) aggregate(k *modelKey, sm Sample) Outcome {
+	m.closeBefore(k, sm.Time)
+	v := &k.interval
+	if v.begun && sm.Time < v.start {
+		return Late
+	}
+	if start := m.intervalStart(sm.Time); !v.open {
+		if v.begun {
+			m.intervals[1] += (start - v.start) / m.cfg.Reading.Every
+		}
+		*v = modelInterval{begun: true, open: true, start: start}
+	}
+	v.samples = append(v.samples, sm)
+	if slices.ContainsFunc(sm.Values, func(v float64) bool { return !math.IsNaN(v) }) {
+		return Aggregated
+	}
+	return Missing
+}
+
+// closeBefore closes the intervals of a key that end at a time or before.
+func (m *model) closeBefore(k *modelKey, time int64) {
+	for m.cfg.Reading.Every > 0 && k.interval.open && m.intervalStart(time) > k.interval.start {
+		m.closeInterval(k)
+	}
+}
+
+// closeFirstInterval closes the interval that ends first, at that time or before; false: there is none.
+func (m *model) closeFirstInterval(until int64) bool {
+	var first *modelKey
+	for _, k := range m.keys {
+		if k.interval.open && (first == nil || cmp.Or(cmp.Compare(k.interval.start, first.interval.start), bytes.Compare(k.name, first.name)) < 0) {
+			first = k
+		}
+	}
+	if first == nil || first.interval.start+m.cfg.Reading.Every > until {
+		return false
+	}
+	m.closeInterval(first)
+	return true
+}
+
+// closeInterval closes the open interval of a key.
+func (m *model) closeInterval(k *modelKey) {
+	v := &k.interval
+	sm := Sample{Key: k.name, Time: v.start, Offset: m.turn}
+	for c := range m.cfg.Dim {
+		name := "mean"
+		for _, entry := range m.cfg.Reading.Aggregates {
+			if of, is := strings.CutPrefix(entry, fmt.Sprintf("f%d=", c)); is {
+				name = of
+			}
+		}
+		var values []float64
+		for _, s := range v.samples {
+			if !math.IsNaN(s.Values[c]) {
+				values = append(values, s.Values[c])
+			}
+		}
+		sm.Values = append(sm.Values, aggregateOf(name, values, m.cfg.Reading.EmptyZero))
+	}
+	if v.empty++; len(v.samples) > 0 {
+		m.intervals[0]++
+		v.empty = 0
+	} else {
+		m.intervals[1]++
+	}
+	v.start += m.cfg.Reading.Every
+	v.open, v.samples = (m.cfg.Reading.EmptyZero || m.cfg.Reading.Hold) && v.empty < series.MostEmpty, nil
+	m.enter(k, sm)
+}
+
+// aggregateOf returns what values become.
+func aggregateOf(name string, values []float64, zero bool) float64 {
+	sum, mean, squares := 0.0, 0.0, 0.0
+	for i, v := range values {
+		sum += v
+		d := v - mean
+		mean += d / float64(i+1)
+		squares += d * (v - mean)
+	}
+	n := len(values)
+	if n == 0 && (!zero || name != "count" && name != "sum") {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	switch name {
+	case "mean":
+		return sum / float64(n)
+	case "sum":
+		return sum
+	case "count":
+		return float64(n)
+	case "min":
+		return sorted[0]
+	case "max":
+		return sorted[n-1]
+	case "last":
+		return values[n-1]
+	case "range":
+		return sorted[n-1] - sorted[0]
+	case "stddev":
+		if n > 1 {
+			return math.Sqrt(squares / float64(n-1))
+		}
+	case "median":
+		return (sorted[(n-1)/2] + sorted[n/2]) / 2
+	case "p95":
+		return sorted[int(math.Ceil(0.95*float64(n)))-1]
+	}
+	return math.NaN()
 }
 
 // transformed returns the values of a key's last sample as they enter windows: from all of its samples.
@@ -1203,7 +1349,7 @@ func (m *model) silence(k *modelKey, c anomaly.Change) {
 // TestModel compares the undisturbed fold with the model.
 func TestModel(t *testing.T) {
 	r := seedtest.New(t)
-	rejected, changes, silent, kinds, reasons, early := 0, 0, 0, [3]int{}, [5]int{}, int64(0)
+	rejected, changes, silent, kinds, reasons, early, aggregated := 0, 0, 0, [3]int{}, [5]int{}, int64(0), int64(0)
 	for range 60 {
 		w := newWorld(t, r, 100+r.IntN(900))
 		m := &model{cfg: w.cfg, max: NoTime}
@@ -1229,10 +1375,11 @@ func TestModel(t *testing.T) {
 				silent++
 			}
 		}
-		if w.count != m.count || w.held != len(m.held)+len(m.suspects) || w.early != m.early {
-			t.Fatalf("counts %v, %d held and %d early, the model has %v, %d and %d", w.count, w.held, w.early, m.count,
-				len(m.held)+len(m.suspects), m.early)
+		if w.count != m.count || w.held != len(m.held)+len(m.suspects) || w.early != m.early || w.intervals != m.intervals {
+			t.Fatalf("counts %v, %d held, %d early and %v intervals, the model has %v, %d, %d and %v", w.count, w.held, w.early, w.intervals,
+				m.count, len(m.held)+len(m.suspects), m.early, m.intervals)
 		}
+		aggregated += w.count[Aggregated]
 		early += m.early
 		var refused []int64
 		for _, u := range w.refused {
@@ -1243,9 +1390,9 @@ func TestModel(t *testing.T) {
 		}
 		rejected += len(refused)
 	}
-	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early", rejected,
-		changes, silent, kinds, reasons, early)
-	if early == 0 {
-		t.Error("no sample was released early: the test tests too little")
+	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early, %d aggregated",
+		rejected, changes, silent, kinds, reasons, early, aggregated)
+	if early == 0 || aggregated == 0 {
+		t.Error("no sample was released early, or none aggregated: the test tests too little")
 	}
 }

@@ -115,7 +115,9 @@ func randomConfig(r *rand.Rand) *Config {
 		cfg.MaxRecord = 300 + r.IntN(1500)
 	}
 	if !slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil }) && r.IntN(2) == 0 {
-		randomTransforms(r, cfg)
+		if randomTransforms(r, cfg); r.IntN(2) == 0 {
+			randomIntervals(r, cfg)
+		}
 	}
 	if err := cfg.Check(); err != nil {
 		panic(err)
@@ -130,6 +132,16 @@ func randomTransforms(r *rand.Rand, cfg *Config) {
 		cfg.Reading.Fields = append(cfg.Reading.Fields, field)
 		if name := []string{"", "rate", "difference", "log", "abs"}[r.IntN(5)]; name != "" {
 			cfg.Reading.Transforms = append(cfg.Reading.Transforms, field+"="+name)
+		}
+	}
+}
+
+// randomIntervals has the values of intervals aggregated.
+func randomIntervals(r *rand.Rand, cfg *Config) {
+	cfg.Reading.Every, cfg.Reading.EmptyZero = 1+r.Int64N(100), r.IntN(2) == 0
+	for _, field := range cfg.Reading.Fields {
+		if i := r.IntN(1 + len(rules.AggregateNames)); i > 0 {
+			cfg.Reading.Aggregates = append(cfg.Reading.Aggregates, field+"="+rules.AggregateNames[i-1])
 		}
 	}
 }

@@ -31,8 +31,11 @@ type readings struct {
 	// lost are the values that samples of the reading in force have lost since: a reading between it and the configured one
 	// had no such field. So samples that were held then had none either.
 	lost []int
-	// untransformed are the transforms of the configured reading (rules.ColumnTransform.ID) that the reading in force has not.
-	untransformed []uint64
+	// unprepared are the transforms and aggregates of the configured reading (rules.ColumnTransform.ID, rules.ColumnAggregate.ID) that
+	// the reading in force has not.
+	unprepared []uint64
+	// otherIntervals: the reading in force has other intervals than the configured one, or none.
+	otherIntervals bool
 
 	masked Sample
 	values []float64
@@ -107,7 +110,7 @@ func (s *State) forceReading(d *rules.Decision) {
 		s.limitRows(d.Offset)
 	}
 	s.enforceReading(d)
-	s.gate.advancing = true
+	s.gate.advancing, s.gate.decided = true, d.Offset
 	s.route()
 }
 
@@ -148,17 +151,19 @@ func (r *readings) without(sm *Sample, lost []int) *Sample {
 	return &r.masked
 }
 
-// forgetSince has keys that were loaded forget what transforms remembered at their snapshots, where a reading that was decided on
-// since has no such transform. Such a key is to be written again.
+// forgetSince has keys that were loaded forget what transforms and aggregates remembered at their snapshots, where a reading that was
+// decided on since has no such one. Such a key is to be written again.
 func (s *State) forgetSince(rewrite func(*Key)) {
-	without := func(k *Key) (list []uint64) {
+	without := func(k *Key) (list []uint64, intervals bool) {
 		for d := s.decisions.Latest(rules.KindReading, nil); d != nil && d.Offset >= k.AsOf; d = d.Before() {
-			list = append(list, s.readings.configured.TransformsWithout(&d.Value.(*rules.Decided).Reading)...)
+			in := &d.Value.(*rules.Decided).Reading
+			list = append(list, s.readings.configured.PreparedOtherwise(in)...)
+			intervals = intervals || !s.readings.configured.SameIntervals(in)
 		}
-		return list
+		return list, intervals
 	}
 	for k := range s.Keys.All {
-		if k.Former.Any() && k.ForgetAll(without(k)) {
+		if (k.Former.Any() || k.Interval.Any()) && k.ForgetAll(without(k)) {
 			rewrite(k)
 		}
 	}
@@ -193,10 +198,10 @@ func (s *State) enforceReading(d *rules.Decision) {
 		watermark = NoTime
 	}
 	s.followReading(&value.Reading, watermark)
-	if len(s.readings.untransformed) > 0 {
+	if len(s.readings.unprepared) > 0 {
 		for k := range s.Keys.All {
 			if k.AsOf <= d.Offset { // else it was written under a later reading
-				k.ForgetAll(s.readings.untransformed)
+				k.ForgetAll(s.readings.unprepared, s.readings.otherIntervals)
 			}
 		}
 	}
@@ -212,7 +217,8 @@ func (s *State) followReading(in *rules.Reading, watermark int64) {
 	s.Suspects.votes.SetJump(in.MaxJump)
 	_, alike := s.readings.configured.Translate(in)
 	s.readings.foreign = !alike
-	s.readings.untransformed = s.readings.configured.TransformsWithout(in)
+	s.readings.unprepared = s.readings.configured.PreparedOtherwise(in)
+	s.readings.otherIntervals = !s.readings.configured.SameIntervals(in)
 	for _, d := range s.dets {
 		was := in.Detector(d.Name)
 		absent := was == nil || was.Fingerprint != d.Fingerprint || was.Ensemble() != (d.Ensemble != nil)

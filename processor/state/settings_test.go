@@ -263,6 +263,28 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 				}
 			}
 		})
+		do("intervals", 3, func() {
+			if grids {
+				return
+			}
+			c.Reading.Every, c.Reading.Aggregates, c.Reading.EmptyZero = 0, nil, false
+			switch r.IntN(4) {
+			case 0:
+				randomIntervals(r, &c)
+			case 1: // another aggregate
+				randomIntervals(r, &c)
+				c.Reading.Every, c.Reading.EmptyZero = cfg.Reading.Every, cfg.Reading.EmptyZero
+			case 2:
+				c.Reading.Every, c.Reading.EmptyZero = first.Reading.Every, first.Reading.EmptyZero
+				c.Reading.Aggregates = slices.DeleteFunc(slices.Clone(first.Reading.Aggregates), func(e string) bool {
+					field, _, _ := strings.Cut(e, "=")
+					return !slices.Contains(c.Reading.Fields, field)
+				})
+			}
+			for w := range c.Windows {
+				otherWindow(&c, w, try, 5000000+1000000*w)
+			}
+		})
 		do("removed detector", 8, func() { withoutDetector(&c, r.IntN(len(c.Detectors))) })
 	}
 	return &c, strings.Join(what, "+")

@@ -150,6 +150,9 @@ func (c *Config) Check() error {
 		bad("the settings of how records are read take %d bytes in the changelog, %d at most: shorten the schema file or the value fields",
 			n, most)
 	}
+	if r := &c.Reading; r.Every < 0 || r.Every > 0 && r.Dim() == 0 {
+		bad("intervals of a negative length, or of values without fields")
+	}
 	if c.Grouping != nil && (c.Grouping.By == nil || c.Grouping.Window < 0) {
 		bad("groups without a name, or of a negative window")
 	}
@@ -179,6 +182,7 @@ const (
 	Duplicate                 // same key and time as another; not folded
 	Evicted                   // was held when its key was evicted; never returned by Fold
 	Rejected                  // was held as a suspect, and was refused; never returned by Fold
+	Aggregated                // is in an open interval, whose scores follow when it closes
 	Backfilled                // any of these, of the backfill (BackfillTo); never returned by Fold
 	outcomes
 )
@@ -260,6 +264,8 @@ type Tally struct {
 	Early int64
 	// Resets are the counters that began again (rules.Rate).
 	Resets int64
+	// Intervals are those that were closed with samples in them, EmptyIntervals those without.
+	Intervals, EmptyIntervals int64
 	// EvictedKeys are the keys evicted.
 	EvictedKeys int64
 }
@@ -302,6 +308,7 @@ type State struct {
 	gate      gate     // the turns of samples on the slow path
 	held      held     // the samples that wait for the watermark
 	readings  readings // how records are read
+	intervals intervals
 	silences  silences
 	orphans   orphans
 	tasks     taskQueue[*Key] // to the executor, and in order behind it
@@ -318,7 +325,7 @@ type State struct {
 // sets returns the sets of detectors by which series are read.
 func (c *Config) sets() *series.Sets {
 	sets := series.NewSets(c.Windows, c.Detectors, c.maxRecord())
-	sets.AddTransforms(&c.Reading)
+	sets.Prepare(&c.Reading)
 	if c.knowsUnread() {
 		sets.AddUnread()
 	}
@@ -341,15 +348,16 @@ func New(cfg *Config) *State {
 		cfg: cfg, sets: sets, dets: sets.Setups, slow: true,
 		bits: cfg.SampleBits, next: math.MinInt64, newest: math.MinInt64, maxTime: NoTime, released: NoTime,
 		sweepAt: math.MaxInt64, ahead: math.MinInt64,
-		Keys:     Keys{KeyTable: series.NewKeyTable()},
-		Suspects: newSuspects(cfg.SampleBits),
-		Restore:  Restore{shedAt: math.MaxInt64},
-		Grids:    newGrids(cfg.Windows),
-		held:     newHeld(cfg.Dim),
-		readings: readings{configured: cfg.decided().Reading},
-		orphans:  orphans{orphaned: map[*Key]struct{}{}},
-		judge:    judge{watch: cfg.Watch},
-		records:  checkpoint.NewWriter(checkpoint.HeldFormat{Layout: cfg.Reading.Layout(), Dim: cfg.Dim}, cfg.maxRecord()),
+		Keys:      Keys{KeyTable: series.NewKeyTable()},
+		Suspects:  newSuspects(cfg.SampleBits),
+		Restore:   Restore{shedAt: math.MaxInt64},
+		Grids:     newGrids(cfg.Windows),
+		intervals: newIntervals(cfg.Reading.Every),
+		held:      newHeld(cfg.Dim),
+		readings:  readings{configured: cfg.decided().Reading},
+		orphans:   orphans{orphaned: map[*Key]struct{}{}},
+		judge:     judge{watch: cfg.Watch},
+		records:   checkpoint.NewWriter(checkpoint.HeldFormat{Layout: cfg.Reading.Layout(), Dim: cfg.Dim}, cfg.maxRecord()),
 	}
 	// The rest has functions or pointers of s.
 	s.Keys.evictor = s.Keys.newEvictor(cfg.TTL)

@@ -184,6 +184,8 @@ type world struct {
 	refused []Refusal
 	state   map[int64]reference
 
+	intervals [2]int64 // that were closed, with samples and without
+
 	decided  []decided // committed; what the undisturbed fold is made with
 	backfill int64     // end of the backfill; 0: none
 	trims    int64     // mean distance of the offsets before which up to 3 keys are evicted; 0: none
@@ -235,7 +237,7 @@ func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
 func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
 	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
-	w.refused = s.Suspects.Refused
+	w.refused, w.intervals = s.Suspects.Refused, [2]int64{s.Intervals, s.EmptyIntervals}
 	if w.backfill <= 0 { // otherwise rows are withheld
 		checkRemaining(t, w.rows)
 	}

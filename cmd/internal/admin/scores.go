@@ -106,6 +106,8 @@ func (e *examination) fold(
 		for i := range rows {
 			if r := &rows[i]; r.State == state.RowWarmingUp && r.Remaining > 0 && (x.nearest == 0 || r.Remaining < x.nearest) {
 				x.nearest = r.Remaining
+			} else if ks.Reading.Every > 0 && r.State != state.RowWarmingUp {
+				x.counts[state.Scored]++ // its records are counted as aggregated
 			}
 		}
 		return nil

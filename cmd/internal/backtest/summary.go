@@ -62,7 +62,8 @@ func ratio(n, total int) float64 {
 }
 
 // outcomeNames are in the order of the outcomes of package state.
-var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected", "backfilled"}
+var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected",
+	"aggregated", "backfilled"}
 
 func (c *Config) summary(lanes []*lane, names []string) *Summary {
 	s := &Summary{Outcomes: map[string]int64{}, Troubles: slices.Clone(c.Source.Troubles())}

@@ -45,6 +45,15 @@ func TestReadingFaults(t *testing.T) {
 			[]string{"TRANSFORM"}},
 		{"VALUE_FIELDS=a,b[2] TRANSFORM=b[2]=rate,a=log", nil},
 		{"SERIES_FIELDS=a.x,b[2] TRANSFORM=b=rate", nil},
+		{"EVERY=1m AGGREGATE=average", []string{"AGGREGATE"}},
+		{"EVERY=1m AGGREGATE=x=sum", []string{"AGGREGATE"}},
+		{"EVERY=1m AGGREGATE=sum,max", []string{"AGGREGATE"}},
+		{"VALUE_FIELDS=a,b[2] EVERY=1m AGGREGATE=b=sum,b[2]=max", []string{"AGGREGATE"}},
+		{"EVERY=1us EMPTY=none", []string{"EMPTY", "EVERY"}},
+		{"VALUE_FIELDS=x,y DETECTORS=s DETECTOR_S_OP=scan DETECTOR_S_COLUMNS=2 DETECTOR_S_WINDOW=4 DETECTOR_S_GRID=1h " +
+			"DETECTOR_S_GRID_BOX=0,0,1,1 EVERY=1m", []string{"EVERY"}},
+		{"VALUE_FIELDS=a,b[2] EVERY=1m AGGREGATE=sum,b[2]=p95 EMPTY=zero", nil},
+		{"SERIES_FIELDS=a.x,b EVERY=1m AGGREGATE=b=count", nil},
 		{"SERIES_FIELDS=a.x,b VALID=a.x=0..1 MISSING_IF=b=-9999", nil},
 	} {
 		environ := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_FORMAT=json"}

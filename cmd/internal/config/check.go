@@ -475,6 +475,7 @@ func (k *checker) mapping() {
 	}
 	k.units()
 	k.transforms()
+	k.aggregates()
 	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyInReadings() {
 		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is copied to one of them",
 			"have the producers write each series to one partition")
@@ -531,6 +532,36 @@ func (k *checker) transforms() {
 	k.addAll("TRANSFORM", problems, "name fields of "+strings.Join(fields, ", ")+", as in bytes_total=rate")
 }
 
+// aggregates checks ODRADEK_EVERY and ODRADEK_AGGREGATE.
+func (k *checker) aggregates() {
+	every, fields := k.c.Keys.Every, k.c.RecordMapping().Fields
+	if every > 0 && every < time.Millisecond {
+		k.add("EVERY", every.String()+" is too short", "use 1ms or more; 0 makes each record a sample")
+	}
+	var problems []string
+	var seen []rules.FieldAggregate
+	for _, entry := range k.c.Keys.Aggregate {
+		a, err := rules.ParseAggregate(entry)
+		switch {
+		case err != nil:
+			problems = append(problems, err.Error())
+		case a.Field != "" && !slices.ContainsFunc(fields, a.About):
+			problems = append(problems, fmt.Sprintf("no value has the field %q", a.Field))
+		case slices.ContainsFunc(seen, a.Same) && a.Field == "":
+			problems = append(problems, "all fields have two aggregates")
+		case slices.ContainsFunc(seen, a.Same):
+			problems = append(problems, fmt.Sprintf("field %q has two aggregates", a.Field))
+		}
+		seen = append(seen, a)
+	}
+	k.addAll("AGGREGATE", problems, "name fields of "+strings.Join(fields, ", ")+", as in bytes=sum; a value of COMPUTE may repeat a field")
+	for i := range k.c.Detectors {
+		if d := &k.c.Detectors[i]; every > 0 && d.Grid.Span > 0 {
+			k.add("EVERY", fmt.Sprintf("set, but detector %s counts records in a grid", d.Name), "run the grid in a group of its own")
+		}
+	}
+}
+
 const mostUnit = 64
 
 func cutUnit(text string) (field, unit string, ok bool) {
@@ -555,6 +586,9 @@ func (c *Config) units() map[string]string {
 			case t.Transform == rules.Log:
 				unit = "ln(" + unit + ")"
 			}
+		}
+		if c.Keys.Every > 0 && rules.AggregateOf(c.Keys.Aggregate, field) == rules.Count {
+			continue
 		}
 		if len(c.Mapping.SeriesFields) > 0 {
 			field = "/" + field

@@ -133,8 +133,11 @@ type mappingSettings struct {
 
 type keySettings struct {
 	Lateness   time.Duration `env:"LATENESS" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time; those further than this behind the newest are late. 0: none are held, and a sample older than the newest of its series is late."`
-	LatenessBy string        `env:"LATENESS_BY" mapping:"true" derived:"series; partition with GRID or GROUP_BY" oneof:"|series|partition" doc:"The newest sample that LATENESS counts from: that of the series, so that a wrong clock makes no other series late, or of the partition."`
+	LatenessBy string        `env:"LATENESS_BY" mapping:"true" derived:"series; partition with GRID, GROUP_BY or EMPTY=zero" oneof:"|series|partition" doc:"The newest sample that LATENESS counts from: that of the series, so that a wrong clock makes no other series late, or of the partition."`
 	IdleAfter  time.Duration `env:"IDLE_AFTER" mapping:"true" envDefault:"0s" min:"0s" max:"168h" doc:"The watermark of a partition without a record for this long goes on by the wall clock. 0: only records move it. See docs/operations/event-times.md."`
+	Every      time.Duration `env:"EVERY" mapping:"true" envDefault:"0s" min:"0s" max:"8784h" doc:"The records of a series in an interval of this length, in event time, become one sample. 0: each record is one. See docs/records.md."`
+	Aggregate  []string      `env:"AGGREGATE" mapping:"true" envDefault:"mean" doc:"What the values of an interval become: {aggregates}. Of one field as bytes=sum."`
+	Empty      string        `env:"EMPTY" mapping:"true" envDefault:"missing" oneof:"missing|zero" doc:"An interval without values: a missing sample, or with zero 0 for count and sum."`
 	MaxHeld    int           `env:"MAX_HELD" mapping:"true" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Most samples (with READINGS_FIELD records) of a partition that LATENESS holds. A sample is released early when the log is this many offsets past it."`
 	TTL        time.Duration `env:"TTL" mapping:"true" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0: never."`
 	Bytes      ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of the worker's partitions. Over its share a partition evicts its least recently used series. 0: no limit. See docs/operations/scale.md."`
@@ -303,7 +306,7 @@ func (c *Config) OutputTopics() cycle.TopicNames {
 // trim removes the spaces and empty items of lists written by hand.
 func (c *Config) trim() {
 	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Mapping.SeriesFields,
-		&c.Mapping.Units, &c.Mapping.Valid, &c.Mapping.MissingIf, &c.Mapping.Decimals, &c.Mapping.Transform,
+		&c.Mapping.Units, &c.Mapping.Valid, &c.Mapping.MissingIf, &c.Mapping.Decimals, &c.Mapping.Transform, &c.Keys.Aggregate,
 		&c.Detect.Names, &c.GPU.Devices} {
 		*l = cleanList(*l)
 	}
@@ -372,7 +375,7 @@ func (c *Config) derive() {
 	c.deriveMaxJump()
 	if c.Keys.LatenessBy == "" {
 		c.Keys.LatenessBy = bySeries
-		if c.oneClock() != "" {
+		if c.oneClock() != "" || c.Keys.Every > 0 && c.Keys.Empty == "zero" { // zeros of a series that is quiet, too
 			c.Keys.LatenessBy = byPartition
 		}
 	}

@@ -166,7 +166,8 @@ func none(string) bool { return false }
 // tableTexts returns the texts that replace the placeholders of tags, such as {ops}.
 var tableTexts = sync.OnceValue(func() *strings.Replacer {
 	_, presets := Texts()
-	texts := map[string]string{"{formats}": strings.Join(formats.Names(), "|"), "{ops}": strings.Join(opNames(), "|"), "{presets}": presets}
+	texts := map[string]string{"{formats}": strings.Join(formats.Names(), "|"), "{ops}": strings.Join(opNames(), "|"), "{presets}": presets,
+		"{aggregates}": strings.Join(rules.AggregateNames, ", ")}
 	var pairs []string
 	for mark, text := range texts {
 		quoted := strconv.Quote(text)

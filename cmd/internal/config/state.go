@@ -77,6 +77,10 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 		r.MaxHeld = max(1, k.MaxHeld/n)
 	}
 	r.Transforms = append([]string(nil), m.Transform...)
+	if k.Every > 0 {
+		r.Every, r.EmptyZero = k.Every.Microseconds(), k.Empty == "zero"
+		r.Aggregates = append([]string(nil), k.Aggregate...)
+	}
 	r.Hold, r.DropDuplicates = m.Missing == "hold", m.Duplicates == "drop"
 	if m.SchemaFile != "" {
 		text, err := os.ReadFile(m.SchemaFile)
@@ -228,6 +232,11 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 		if t := c.transformsOf(d.Fields); len(t) > 0 {
 			s.Fields = append(s.Fields, processor.StoredSetting{Name: Prefix + "TRANSFORM", Value: strings.Join(t, ",")})
 		}
+		if c.Keys.Every > 0 {
+			s.Fields = append(s.Fields, processor.StoredSetting{Name: Prefix + "EVERY", Value: c.Keys.Every.String()},
+				processor.StoredSetting{Name: Prefix + "AGGREGATE", Value: strings.Join(c.aggregatesOf(d.Fields), ",")},
+				processor.StoredSetting{Name: Prefix + "EMPTY", Value: c.Keys.Empty})
+		}
 		if g := ks.Windows[dc.Window].Grid; g != nil {
 			s.Fields = append(s.Fields, gridSettingsOf(d, g)...)
 		}
@@ -315,6 +324,18 @@ func (c *Config) transformsOf(fields []string) (list []string) {
 	return list
 }
 
+// aggregatesOf returns what ODRADEK_AGGREGATE says of fields, each FIELD=AGGREGATE; with ODRADEK_SERIES_FIELDS, all entries: each series
+// has the same windows.
+func (c *Config) aggregatesOf(fields []string) (list []string) {
+	if len(c.Mapping.SeriesFields) > 0 {
+		return slices.Sorted(slices.Values(c.Keys.Aggregate))
+	}
+	for _, f := range fields {
+		list = append(list, arrayLengthRE.ReplaceAllString(f, "")+"="+rules.AggregateOf(c.Keys.Aggregate, f).String())
+	}
+	return list
+}
+
 // canonicalWindow returns the text of a window's fingerprint: how a record becomes rows of
 // the window.
 func (c *Config) canonicalWindow(fields []string) string {
@@ -326,6 +347,9 @@ func (c *Config) canonicalWindow(fields []string) string {
 	}
 	if t := c.transformsOf(fields); len(t) > 0 {
 		text += fmt.Sprintf(";transform=%q", t)
+	}
+	if every := c.Keys.Every; every > 0 {
+		text += fmt.Sprintf(";every=%s;aggregate=%q;empty=%s", every, c.aggregatesOf(fields), c.Keys.Empty)
 	}
 	if m.ReadingsField != "" {
 		text += fmt.Sprintf(";readings=%q", m.ReadingsField)

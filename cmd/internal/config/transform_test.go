@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -41,5 +42,21 @@ func TestTransformFingerprints(t *testing.T) {
 	plain, _ = windows(each...)
 	if changed, _ = windows(append(each, "ODRADEK_TRANSFORM=b=rate")...); plain[0] == changed[0] {
 		t.Error("a transform leaves the windows of series as they are")
+	}
+	for setting, want := range map[string][2]bool{"EVERY=1m": {true, true}, "AGGREGATE=b=max": {}, "EVERY=1m AGGREGATE=b=max": {true, true}} {
+		var more []string
+		for _, s := range strings.Fields(setting) {
+			more = append(more, Prefix+s)
+		}
+		plain, _ := windows(two...)
+		changed, _ := windows(append(slices.Clone(two), more...)...)
+		if got := [2]bool{plain[0] != changed[0], plain[1] != changed[1]}; got != want {
+			t.Errorf("%s changes windows %v, want %v", setting, got, want)
+		}
+	}
+	mean, _ := windows(append(slices.Clone(two), "ODRADEK_EVERY=1m")...)
+	most, _ := windows(append(slices.Clone(two), "ODRADEK_EVERY=1m", "ODRADEK_AGGREGATE=b=max")...)
+	if mean[0] != most[0] || mean[1] == most[1] {
+		t.Errorf("windows %x, with another aggregate of the second %x", mean, most)
 	}
 }

@@ -150,6 +150,9 @@ func (c *Config) align(
 	ctx context.Context, s *source, detector int, rows []state.Row, from, to int, a *output.Anomaly,
 ) (*aligned, error) {
 	d := &c.State.Detectors[detector]
+	if c.State.Reading.Every > 0 {
+		return nil, nil // a row is of several records
+	}
 	n := period(d)
 	need := detectors.TaskRows(d.Detector, d.Stride) + max(1, int(d.Smooth)) - 1
 	if from+1 < need || n < 2 || to-from > 10*need+1000 {

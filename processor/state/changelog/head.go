@@ -50,6 +50,7 @@ const (
 	ScoreStatesSection = 12
 	FormerSection      = 14
 	ClockSection       = 16
+	IntervalSection    = 18
 )
 
 // BeginSection appends the kind of a section, whose content follows until EndSection.

@@ -47,4 +47,7 @@ func (w *Writer) appendBody(k *series.Key) {
 		e.Int(k.Held.Behind)
 		e.EndSection(start)
 	}
+	if k.Interval.Any() {
+		section(changelog.IntervalSection, s.Interval)
+	}
 }

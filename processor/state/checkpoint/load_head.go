@@ -83,6 +83,7 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 	k.LastOffset, k.LastTime = h.Int(), h.Int()
 	k.Alerts.Clear()
 	k.Former.Clear()
+	k.Interval.Clear()
 	progress := false
 	err := h.Sections(func(kind byte) (known bool, err error) {
 		switch kind {
@@ -110,6 +111,8 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 			} else if k.Held != nil {
 				k.Held.Behind = behind
 			}
+		case changelog.IntervalSection:
+			h.Interval(&k.Series)
 		default:
 			return false, nil
 		}

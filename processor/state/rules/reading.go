@@ -89,6 +89,13 @@ type Order struct {
 	// Transforms are those of the values of fields, as FIELD=TRANSFORM (ParseTransform), before they enter a window.
 	Transforms []string `json:",omitempty"`
 
+	// Every in microseconds is the length of the intervals of event time, from the epoch on, whose samples become one sample of a
+	// series, with the time of the interval's start; 0: each sample is one. Aggregates say what their values become (ParseAggregate).
+	// EmptyZero: of an interval without values, the sum and the count are 0, not missing. See intervals.go of package state.
+	Every      int64    `json:",omitempty"`
+	Aggregates []string `json:",omitempty"`
+	EmptyZero  bool     `json:",omitempty"`
+
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
 }
@@ -304,7 +311,7 @@ func DecodeReading(content []byte) (*Decided, error) {
 	case err != nil || j.More():
 		return nil, changelog.ErrCorrupt
 	}
-	if r := &d.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 {
+	if r := &d.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 || r.Every < 0 {
 		return nil, changelog.ErrCorrupt
 	}
 	return d, nil

@@ -118,8 +118,8 @@ func (r *Reading) transformIDs() (list []uint64) {
 	return list
 }
 
-// TransformsWithout returns the IDs of r's transforms that another reading has not.
-func (r *Reading) TransformsWithout(o *Reading) []uint64 {
+// transformsWithout returns the IDs of r's transforms that another reading has not.
+func (r *Reading) transformsWithout(o *Reading) []uint64 {
 	if slices.Equal(r.Transforms, o.Transforms) && slices.Equal(r.columns(), o.columns()) {
 		return nil
 	}

@@ -29,7 +29,7 @@ type Key struct {
 }
 
 // KeyOverhead is the size of a Key, with its slot in the table; TestSizes compares it.
-const KeyOverhead = 176 + 32 + 8
+const KeyOverhead = 184 + 32 + 8
 
 // NewKey makes a key without samples that is in no table.
 func NewKey(name []byte, set *Set) *Key {

@@ -17,6 +17,7 @@
 //	Summaries    summaries
 //	ScoreStates  states of scores: smoothers and ensembles
 //	Former       what transforms of values remember
+//	Interval     the open interval whose values are aggregated
 //
 // A Reader, with methods of the same names, reads it in the same order, and leaves out what the configuration has no use for.
 package series
@@ -40,6 +41,7 @@ type Series struct {
 	Alerts     *Alerts    // nil: nothing is judged, no silence was ever open
 	Born       int64      // offset of the first sample: tells lives of a key apart
 	Former     *Former    // what transforms remember; nil: nothing
+	Interval   *Interval  // nil: each sample enters the windows
 }
 
 // minTime is the time of the last sample of a series that has none.
@@ -56,6 +58,9 @@ func (k *Series) Init(name []byte, set *Set, windows []Window, progress []Progre
 	k.Set, k.LastTime, k.Windows, k.Progress = set, minTime, windows, progress
 	if set.remembered > 0 {
 		k.Former = newFormer(set.remembered)
+	}
+	if set.Every > 0 {
+		k.Interval = newInterval(len(set.Aggregates))
 	}
 	if set.Judged > 0 {
 		k.Alerts = NewAlerts(set.Judged)
@@ -80,7 +85,7 @@ func (k *Series) Size() int64 {
 	if k.Alerts != nil {
 		n += k.Alerts.Size()
 	}
-	return n
+	return n + k.Interval.bytes()
 }
 
 // Release gives the memory of the windows' rows back.
@@ -90,18 +95,19 @@ func (k *Series) Release() {
 	}
 }
 
-// Clear empties the windows, and what transforms remember.
+// Clear empties the windows, what transforms remember, and the open interval.
 func (k *Series) Clear() {
 	k.Former.Clear()
+	k.Interval.Clear()
 	for i := range k.Windows {
 		k.Windows[i].clear(&k.Set.Windows[i])
 	}
 }
 
 // AppendPlaces appends what each sample changes beside rows and carries: the last offset and
-// time, what transforms remember, and how far windows and detectors are.
+// time, what transforms remember, the open interval, and how far windows and detectors are.
 func (k *Series) AppendPlaces(w []uint64) []uint64 {
-	w = k.appendFormer(append(w, uint64(k.LastOffset), uint64(k.LastTime)))
+	w = k.appendInterval(k.appendFormer(append(w, uint64(k.LastOffset), uint64(k.LastTime))))
 	for i := range k.Windows {
 		w = append(w, uint64(k.Windows[i].Count), uint64(k.Windows[i].Rows))
 	}
@@ -122,7 +128,7 @@ func (k *Series) AppendPlaces(w []uint64) []uint64 {
 // restored by themselves, before.
 func (k *Series) RestorePlaces(w []uint64) {
 	k.LastOffset, k.LastTime = int64(w[0]), int64(w[1])
-	w = k.restoreFormer(w[2:])
+	w = k.restoreInterval(k.restoreFormer(w[2:]))
 	for i := range k.Windows {
 		win := &k.Windows[i]
 		if k.Set.Windows[i].Grid != nil {

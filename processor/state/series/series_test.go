@@ -335,7 +335,8 @@ func TestSizes(t *testing.T) {
 		v    any
 		want int
 	}{{Window{}, windowBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {ScoreState{}, ScoreStateBytes},
-		{levels{}, levelsBytes}, {detectors.Level{}, levelBytes}, {Former{}, formerBytes}, {formerValue{}, formerValueBytes}} {
+		{levels{}, levelsBytes}, {detectors.Level{}, levelBytes}, {Former{}, formerBytes}, {formerValue{}, formerValueBytes},
+		{Interval{}, intervalBytes}, {aggregated{}, aggregatedBytes}} {
 		if got := int(reflect.TypeOf(c.v).Size()); got != c.want {
 			t.Errorf("%T has %d bytes, want %d", c.v, got, c.want)
 		}

@@ -14,11 +14,17 @@ type Set struct {
 	Judged      int           // the number of those with a threshold
 	ScoreStates int           // the number of those with a ScoreState
 	Simple      bool          // one window of one column, one detector
-	Fixed       int           // bytes of a series' Windows and Progress without rows and carries, and of Former
+	Fixed       int           // bytes of a series' Windows and Progress without rows and carries, of Former and Interval
 
-	// Transforms are those of the values of a sample, before it enters a window.
+	// Prepared: the values of a sample are transformed or aggregated before they enter a window.
+	Prepared   bool
 	Transforms []SetTransform
 	remembered int // values of Former
+	// Every is the length of the intervals whose samples become one sample; 0: each sample is one. Aggregates say what their values
+	// become, by columns. EmptyZero is as in rules.Order.
+	Every      int64
+	Aggregates []rules.ColumnAggregate
+	EmptyZero  bool
 }
 
 // SetWindow describes a window of a key, as the detectors of its set need it.
@@ -91,12 +97,11 @@ type Sets struct {
 	Setups    []*Setup
 	maxRecord int // bytes of a changelog record
 	made      map[string]*Set
-	all       *Set // where no detector has a filter, and no transform depends on the key
+	all       *Set // where no detector has a filter, and no transform or aggregate depends on the key
 	unread    *Set // of the series that no detector reads
 	pools     map[int]*pool
 
-	// transforms returns those of the values of a series.
-	transforms func(name []byte) []rules.ColumnTransform
+	reading *rules.Reading // says which values are transformed and aggregated; nil: none
 }
 
 // NewSets derives the detectors of a configuration. maxRecord is the limit of a
@@ -126,12 +131,12 @@ func NewSets(windows []WindowConfig, dets []DetectorConfig, maxRecord int) *Sets
 	return s
 }
 
-// AddTransforms has sets transform values as a reading says.
-func (s *Sets) AddTransforms(r *rules.Reading) {
-	if len(r.Transforms) == 0 {
+// Prepare has sets transform and aggregate values as a reading says.
+func (s *Sets) Prepare(r *rules.Reading) {
+	if len(r.Transforms) == 0 && r.Every == 0 {
 		return
 	}
-	s.transforms = r.TransformsOf
+	s.reading = r
 	clear(s.made)
 	switch {
 	case s.all == nil:
@@ -166,7 +171,7 @@ func (s *Sets) reads(i int, name []byte) bool {
 	return d.Keys == nil || d.Keys(name)
 }
 
-// subset returns the set of the detectors that read a key, with the transforms of its values.
+// subset returns the set of the detectors that read a key, with what prepares its values.
 func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 	var few [64]byte
 	members := few[:0]
@@ -185,17 +190,24 @@ func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 		return s.unread
 	}
 	var transforms []rules.ColumnTransform
-	if s.transforms != nil {
-		transforms = s.transforms(name)
+	var aggregates []rules.ColumnAggregate
+	if r := s.reading; r != nil {
+		transforms, aggregates = r.TransformsOf(name), r.AggregatesOf(name)
 		for i := range transforms {
 			members = binary.LittleEndian.AppendUint64(members, transforms[i].ID)
+		}
+		for i := range aggregates {
+			members = binary.LittleEndian.AppendUint64(members, aggregates[i].ID)
 		}
 	}
 	if set := s.made[string(members)]; set != nil {
 		return set
 	}
-	set := &Set{}
+	set := &Set{Prepared: len(transforms)+len(aggregates) > 0, Aggregates: aggregates}
 	set.Transforms, set.remembered = setTransforms(transforms)
+	if len(aggregates) > 0 {
+		set.Every, set.EmptyZero = s.reading.Every, s.reading.EmptyZero
+	}
 	reads = func(i int) bool { return members[i/8]>>(i%8)&1 != 0 }
 	for w, wc := range s.windows {
 		sw := SetWindow{Index: w, Fingerprint: wc.Fingerprint, Columns: wc.Columns, Incomplete: wc.Incomplete, Grid: wc.Grid}
@@ -249,6 +261,12 @@ func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 	}
 	if set.remembered > 1 {
 		set.Fixed += formerValueBytes * set.remembered
+	}
+	if set.Every > 0 {
+		set.Fixed += intervalBytes
+	}
+	if len(aggregates) > 1 {
+		set.Fixed += aggregatedBytes * len(aggregates)
 	}
 	s.made[string(members)] = set
 	return set

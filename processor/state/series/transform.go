@@ -112,8 +112,9 @@ func (k *Series) Forget(t *SetTransform) {
 	}
 }
 
-// ForgetAll forgets the values of transforms, and reports whether there was one.
-func (k *Series) ForgetAll(ids []uint64) (forgotten bool) {
+// ForgetAll forgets the values of transforms and of aggregates, with intervals the open interval, and reports whether there was one.
+func (k *Series) ForgetAll(ids []uint64, intervals bool) (forgotten bool) {
+	forgotten = k.forgetInterval(ids, intervals)
 	for i := range k.Set.Transforms {
 		if t := &k.Set.Transforms[i]; t.Remembers() && slices.Contains(ids, t.ID) {
 			v := k.Former.values[t.at].value

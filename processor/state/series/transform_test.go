@@ -13,7 +13,7 @@ import (
 func transforming(entries ...string) *Series {
 	sets := NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		[]DetectorConfig{{Name: "d", Detector: scorer{window: 3}, Stride: 1}}, 1<<10)
-	sets.AddTransforms(&rules.Reading{Decoding: rules.Decoding{Fields: []string{"a", "b[2]", "c"}}, Order: rules.Order{Transforms: entries}})
+	sets.Prepare(&rules.Reading{Decoding: rules.Decoding{Fields: []string{"a", "b[2]", "c"}}, Order: rules.Order{Transforms: entries}})
 	return &NewKey([]byte("k"), sets.For([]byte("k"))).Series
 }
 
@@ -97,7 +97,7 @@ func TestFormer(t *testing.T) {
 func TestTransformsOfSets(t *testing.T) {
 	sets := NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		[]DetectorConfig{{Name: "d", Detector: scorer{window: 3}, Stride: 1}}, 1<<10)
-	sets.AddTransforms(&rules.Reading{Decoding: rules.Decoding{Fields: []string{"load", "bytes", "x[2]"}, Series: true},
+	sets.Prepare(&rules.Reading{Decoding: rules.Decoding{Fields: []string{"load", "bytes", "x[2]"}, Series: true},
 		Order: rules.Order{Transforms: []string{"bytes=rate", "x=difference"}}})
 	for key, want := range map[string]string{"m/bytes": "[1]", "n/bytes": "[1]", "m/load": "[]", "m/x[1]": "[2]", "bytes/load": "[]"} {
 		var got []int

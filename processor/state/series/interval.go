@@ -1,0 +1,365 @@
+package series
+
+import (
+	"math"
+	"slices"
+
+	"odradek/processor/state/rules"
+)
+
+// Interval is the open interval of a series (rules.Order.Every): what the values of its samples since its start have become so far.
+type Interval struct {
+	// Start is that of the open interval or, where none is open, the end of the last one; minTime before the first. Samples before
+	// it are late.
+	Start int64
+	// Samples are those in the open interval, Empty the intervals without any that were closed right before it.
+	Samples, Empty int64
+	Open           bool
+	Listed         bool // in the state's heap of ends, which is not part of the state
+
+	values []aggregated // one for each of Set.Aggregates
+	one    [1]aggregated
+}
+
+// aggregated is what n values that are not missing have become. a and b are: the sum; the least or the largest value; the last one;
+// the least and the largest; the mean and the sum of squared differences from it. kept are the values themselves, in order: every
+// one, or of more than MostValues every second, of more than twice as many every fourth, and so on.
+type aggregated struct {
+	n    int64
+	a, b float64
+	kept []float64
+}
+
+// MostValues is the number of values that an open interval keeps for a median or a quantile.
+const MostValues = 1024
+
+// MostEmpty is the number of intervals without samples, one after another, that become samples.
+const MostEmpty = 1000
+
+// Sizes of the types in memory; TestSizes compares them.
+const (
+	intervalBytes   = 104
+	aggregatedBytes = 48
+)
+
+// newInterval returns an Interval of n values.
+func newInterval(n int) *Interval {
+	v := &Interval{Start: minTime}
+	if v.values = v.one[:]; n > 1 {
+		v.values = make([]aggregated, n)
+	}
+	return v
+}
+
+// StartOf returns the start of the interval that a time is in.
+func (set *Set) StartOf(time int64) int64 {
+	into := time % set.Every
+	if into < 0 {
+		into += set.Every
+	}
+	if start := time - into; start <= time && start > minTime {
+		return start
+	}
+	return minTime + 1
+}
+
+// EndOf returns the end of the interval of a start.
+func (set *Set) EndOf(start int64) int64 {
+	if end := start + set.Every; end > start {
+		return end
+	}
+	return math.MaxInt64
+}
+
+// Any reports whether there was an interval.
+func (v *Interval) Any() bool { return v != nil && v.Start != minTime }
+
+// Clear forgets all; nil has nothing.
+func (v *Interval) Clear() {
+	if v == nil {
+		return
+	}
+	v.Start, v.Open, v.Samples, v.Empty = minTime, false, 0, 0
+	v.empty()
+}
+
+// empty empties the values.
+func (v *Interval) empty() {
+	for i := range v.values {
+		g := &v.values[i]
+		g.n, g.a, g.b, g.kept = 0, 0, 0, g.kept[:0]
+	}
+}
+
+// bytes returns the memory of the values that are kept.
+func (v *Interval) bytes() (n int64) {
+	if v != nil {
+		for i := range v.values {
+			n += 8 * int64(cap(v.values[i].kept))
+		}
+	}
+	return n
+}
+
+// Aggregate adds a value to the i-th of the set's Aggregates; a missing one changes nothing. It returns the bytes that it allocates.
+func (k *Series) Aggregate(i int, v float64) (bytes int64) {
+	if v-v != 0 {
+		return 0
+	}
+	g := &k.Interval.values[i]
+	g.n++
+	switch first := g.n == 1; k.Set.Aggregates[i].Aggregate {
+	case rules.Mean, rules.Sum:
+		g.a += v
+	case rules.Min:
+		if first || v < g.a {
+			g.a = v
+		}
+	case rules.Max:
+		if first || v > g.a {
+			g.a = v
+		}
+	case rules.Last:
+		g.a = v
+	case rules.Range:
+		if first {
+			g.a, g.b = v, v
+		}
+		g.a, g.b = min(g.a, v), max(g.b, v)
+	case rules.StdDev:
+		d := v - g.a
+		g.a += d / float64(g.n)
+		g.b += d * (v - g.a)
+	case rules.Median, rules.P95:
+		return g.keep(v)
+	}
+	return 0
+}
+
+// keep keeps the n-th value.
+func (g *aggregated) keep(v float64) (bytes int64) {
+	every := distance(g.n)
+	if every > 1 && distance(g.n-1) < every { // every second of those so far
+		half := len(g.kept) / 2
+		for i := range half {
+			g.kept[i] = g.kept[2*i]
+		}
+		g.kept = g.kept[:half]
+	}
+	if (g.n-1)%every != 0 {
+		return 0
+	}
+	if len(g.kept) == cap(g.kept) {
+		grown := make([]float64, len(g.kept), max(8, 2*len(g.kept)))
+		copy(grown, g.kept)
+		bytes = 8 * int64(cap(grown)-cap(g.kept))
+		g.kept = grown
+	}
+	g.kept = append(g.kept, v)
+	return bytes
+}
+
+// distance returns the distance of the values that are kept of n.
+func distance(n int64) int64 {
+	every := int64(1)
+	for n > every*MostValues {
+		every *= 2
+	}
+	return every
+}
+
+// kept returns how many of n values are kept.
+func kept(n int64) int {
+	every := distance(n)
+	return int((n + every - 1) / every)
+}
+
+// result returns what the values have become; NaN is missing.
+func (g *aggregated) result(of rules.Aggregate, zero bool) float64 {
+	switch {
+	case of == rules.Count && (g.n > 0 || zero):
+		return float64(g.n)
+	case of == rules.Sum && g.n == 0 && zero:
+		return 0
+	case g.n == 0:
+		return math.NaN()
+	}
+	switch of {
+	case rules.Mean:
+		return g.a / float64(g.n)
+	case rules.Range:
+		return g.b - g.a
+	case rules.StdDev:
+		if g.n == 1 {
+			return math.NaN()
+		}
+		return math.Sqrt(g.b / float64(g.n-1))
+	case rules.Median, rules.P95:
+		sorted := slices.Sorted(slices.Values(g.kept))
+		n := len(sorted)
+		if of == rules.P95 {
+			return sorted[(n*95+99)/100-1]
+		}
+		return sorted[(n-1)/2]/2 + sorted[n/2]/2
+	}
+	return g.a
+}
+
+// CloseInterval closes the open interval, and appends what the values of its samples have become. The next one is open if further is
+// true, unless MostEmpty had no samples.
+func (k *Series) CloseInterval(dst []float64, further bool) []float64 {
+	v := k.Interval
+	for i := range v.values {
+		dst = append(dst, v.values[i].result(k.Set.Aggregates[i].Aggregate, k.Set.EmptyZero))
+	}
+	if v.Samples > 0 {
+		v.Empty = 0
+	} else {
+		v.Empty++
+	}
+	v.Start = k.Set.EndOf(v.Start)
+	v.Open, v.Samples = further && v.Empty < MostEmpty, 0
+	v.empty()
+	return dst
+}
+
+// OpenInterval opens the interval of a start, and returns the number of intervals since the last one.
+func (k *Series) OpenInterval(start int64) (skipped int64) {
+	v := k.Interval
+	if v.Start != minTime {
+		skipped = int64(uint64(start-v.Start) / uint64(k.Set.Every))
+	}
+	v.Start, v.Open, v.Empty = start, true, 0
+	return skipped
+}
+
+// forgetInterval forgets the values of aggregates, or the whole interval. It reports whether there was one.
+func (k *Series) forgetInterval(ids []uint64, whole bool) (forgotten bool) {
+	v := k.Interval
+	if whole {
+		forgotten = v.Any()
+		v.Clear()
+		return forgotten
+	}
+	for i := 0; v != nil && i < len(v.values); i++ {
+		if g := &v.values[i]; slices.Contains(ids, k.Set.Aggregates[i].ID) {
+			forgotten = forgotten || g.n > 0
+			g.n, g.a, g.b, g.kept = 0, 0, 0, g.kept[:0]
+		}
+	}
+	return forgotten
+}
+
+// Interval appends the open interval, a section of a head: the length of intervals, whether an empty one has zeros, start, whether it
+// is open, its samples, the empty ones before it, number of values, and for each
+//
+//	ID of the aggregate, number of values, and where that is above 0: a, b, number of kept values, these
+func (e Writer) Interval(k *Series) {
+	v := k.Interval
+	e.Int(k.Set.Every)
+	e.Flag(k.Set.EmptyZero)
+	e.Int(v.Start)
+	e.Flag(v.Open)
+	e.Uint(uint64(v.Samples))
+	e.Uint(uint64(v.Empty))
+	e.Uint(uint64(len(v.values)))
+	for i := range v.values {
+		g := &v.values[i]
+		e.Bits(k.Set.Aggregates[i].ID)
+		if e.Uint(uint64(g.n)); g.n == 0 {
+			continue
+		}
+		e.Bits(math.Float64bits(g.a))
+		e.Bits(math.Float64bits(g.b))
+		e.Uint(uint64(len(g.kept)))
+		for _, v := range g.kept {
+			e.Bits(math.Float64bits(v))
+		}
+	}
+}
+
+// Interval reads what Writer.Interval has written. What is no aggregate of the configuration is left out, and all of other intervals.
+func (d *Reader) Interval(k *Series) {
+	every, zero := d.Int(), d.Flags(1) != 0
+	known := every == k.Set.Every && zero == k.Set.EmptyZero
+	start, open := d.Int(), d.Flags(1) != 0
+	samples, empty := d.Offset(), d.Offset()
+	for range d.Len(9) {
+		id, g := d.Bits(), aggregated{n: d.Offset()}
+		if g.n > 0 {
+			g.a, g.b = math.Float64frombits(d.Bits()), math.Float64frombits(d.Bits())
+			for range d.Len(8) {
+				g.kept = append(g.kept, math.Float64frombits(d.Bits()))
+			}
+		}
+		if d.Bad {
+			break
+		}
+		for i := range k.Set.Aggregates {
+			a := &k.Set.Aggregates[i]
+			if !known || a.ID != id {
+				continue
+			}
+			if a.Keeps() && len(g.kept) != kept(g.n) || !a.Keeps() && len(g.kept) > 0 {
+				d.Fail()
+				break
+			}
+			g.kept = append(k.Interval.values[i].kept[:0], g.kept...)
+			k.Interval.values[i] = g
+		}
+	}
+	if start == minTime || every <= 0 {
+		d.Fail()
+	}
+	if d.Bad || !known {
+		k.Interval.Clear()
+		return
+	}
+	v := k.Interval
+	v.Start, v.Open, v.Samples, v.Empty = start, open, samples, empty
+}
+
+// appendInterval appends what RestorePlaces needs of the open interval.
+func (k *Series) appendInterval(w []uint64) []uint64 {
+	v := k.Interval
+	if v == nil {
+		return w
+	}
+	open := uint64(0)
+	if v.Open {
+		open = 1
+	}
+	w = append(w, uint64(v.Start), open, uint64(v.Samples), uint64(v.Empty))
+	for i := range v.values {
+		g := &v.values[i]
+		w = append(w, uint64(g.n), math.Float64bits(g.a), math.Float64bits(g.b))
+		for _, v := range g.kept {
+			w = append(w, math.Float64bits(v))
+		}
+	}
+	return w
+}
+
+// restoreInterval reverses appendInterval and returns the words behind.
+func (k *Series) restoreInterval(w []uint64) []uint64 {
+	v := k.Interval
+	if v == nil {
+		return w
+	}
+	v.Start, v.Open, v.Samples, v.Empty = int64(w[0]), w[1] != 0, int64(w[2]), int64(w[3])
+	w = w[4:]
+	for i := range v.values {
+		g := &v.values[i]
+		g.n, g.a, g.b = int64(w[0]), math.Float64frombits(w[1]), math.Float64frombits(w[2])
+		w, g.kept = w[3:], g.kept[:0]
+		if !k.Set.Aggregates[i].Keeps() {
+			continue
+		}
+		n := kept(g.n)
+		for _, bits := range w[:n] { // kept has had room for them
+			g.kept = append(g.kept, math.Float64frombits(bits))
+		}
+		w = w[n:]
+	}
+	return w
+}
