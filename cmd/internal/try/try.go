@@ -367,7 +367,7 @@ func (r *reader) fold(ctx context.Context, rec *Record, in, raw *schemas.Reading
 
 func lateReason(by *rules.Reading) string {
 	if by.Lateness > 0 {
-		return "its time is further behind the partition's newest than ODRADEK_LATENESS allows"
+		return "its time is further behind the newest than ODRADEK_LATENESS allows"
 	}
 	return "its time is before the newest of its series, and ODRADEK_LATENESS is 0"
 }
