@@ -145,6 +145,13 @@ func Largest(shares []float64) int {
 	return at
 }
 
+// Spanning is a Detector whose score is computed of more successive rows than it is about.
+type Spanning interface {
+	Detector
+	// Span returns their number, the scored row included.
+	Span() int
+}
+
 // Incomplete is a Detector that takes rows with missing values, which are NaN in X.
 type Incomplete interface {
 	Detector

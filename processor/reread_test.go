@@ -31,6 +31,7 @@ type change struct {
 var changes = []change{
 	{"lateness", func(r *rand.Rand, to *rules.Reading) { to.Lateness = []int64{0, 5e6, 60e6}[r.IntN(3)] }},
 	{"lateness_by", func(_ *rand.Rand, to *rules.Reading) { to.BySeries = !to.BySeries }},
+	{"max_gap", func(r *rand.Rand, to *rules.Reading) { to.MaxGap = []int64{0, rules.OwnGap, 5e6}[r.IntN(3)] }},
 	{"max_held", func(r *rand.Rand, to *rules.Reading) { to.MaxHeld = []int{0, 20, 1000}[r.IntN(3)] }},
 	{"max_jump", func(r *rand.Rand, to *rules.Reading) { to.MaxJump = []int64{0, 30e6, 600e6}[r.IntN(3)] }},
 	{"max_future", func(r *rand.Rand, to *rules.Reading) { to.MaxFuture = []int64{0, 1e6, 60e6}[r.IntN(3)] }},

@@ -100,7 +100,8 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	if code := o.check(t.err); code != exitOK {
 		return code
 	}
-	names := []string{"DETECTOR", "MISSING", "LATENESS", "DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR",
+	names := []string{"DETECTOR", "MISSING", "LATENESS", "DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_GAP", "MAX_HELD", "MAX_KEYS",
+		"EXECUTOR",
 		"WORKERS", "CUDA"}
 	if o.data == "" { // a data set has no records
 		names = append(names, "MAPPING", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD")

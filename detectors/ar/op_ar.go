@@ -106,6 +106,9 @@ func (d *detector) Op() detectors.Op        { return Op }
 func (d *detector) Params() detectors.Words { return d.params }
 func (d *detector) Window() int             { return d.p.Order + 1 }
 
+// Span returns the rows of a prediction, and the predicted one.
+func (d *detector) Span() int { return d.p.Order + 1 }
+
 // Left returns MinPoints less the rows learnt: each row is learnt when it is scored.
 func (d *detector) Left(carry detectors.Words) int {
 	p := Params{Order: d.p.Order}

@@ -102,6 +102,7 @@ func ikaParams(w detectors.Words) Params {
 func (d *ikaDetector) Op() detectors.Op        { return OpIKA }
 func (d *ikaDetector) Params() detectors.Words { return d.params }
 func (d *ikaDetector) Window() int             { return d.sst.Reads() }
+func (d *ikaDetector) Span() int               { return d.sst.Reads() }
 
 // Size returns the scores and the next feedback.
 func (d *ikaDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {

@@ -90,6 +90,7 @@ func svdParams(p detectors.Words) SVDParams {
 func (d *svdDetector) Op() detectors.Op        { return OpSVD }
 func (d *svdDetector) Params() detectors.Words { return d.params }
 func (d *svdDetector) Window() int             { return d.sst.Reads() }
+func (d *svdDetector) Span() int               { return d.sst.Reads() }
 
 // define calls f with the definition's scores of each column.
 func define(r *detectors.Rows, f func(p *SVDParams, scores []float64, decompositions []SVD)) {

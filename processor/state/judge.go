@@ -25,6 +25,7 @@ type judge struct {
 	finds []detectors.Finding
 	watch func(*Watched) // nil: none
 
+	maxGap     int64       // of the reading in force for the score that Apply judges next
 	configured bool        // the reading in force is the configured one
 	replacing  []replacing // of another one
 
@@ -78,6 +79,9 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
 			r.Score, r.Judged, r.Threshold = scores[at], scores[at], nan
+			if left := s.tasks.of(&p.scoringTask, i); left > 0 {
+				r.State, r.Remaining, r.Score, r.Judged = RowWarmingUp, left, nan, nan
+			}
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
 			r.Behind = s.behind(r.Offset)
@@ -99,8 +103,12 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
 		if len(finds) > 0 && finds[0].Fresh == i {
-			r.setFinding(&finds[0], times)
-			r.Judged = r.Score
+			if s.across(d, times, finds[0].From, finds[0].To) {
+				r.State, r.Remaining = RowWarmingUp, 1
+			} else {
+				r.setFinding(&finds[0], times)
+				r.Judged = r.Score
+			}
 			finds = finds[1:]
 		}
 		if r.inGrid(d); !s.withholds(r.Offset) {
@@ -164,6 +172,10 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			if r.State == RowWarmingUp {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
+			if left := s.tasks.of(&p.scoringTask, i); left > 0 {
+				r.State, r.Remaining, r.Score = RowWarmingUp, left, nan
+				s.forgetSmooth(p.Key, d)
+			}
 			why := reasons{p: p, b: b, i: i}
 			s.judgeRow(p.Key, d, a, &r, &why)
 			s.feed(p.Key, d, &r, &why)
@@ -181,12 +193,25 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 		var f *detectors.Finding
 		if len(finds) > 0 && finds[0].Fresh == i {
 			f, finds = &finds[0], finds[1:]
-			r.setFinding(f, times)
+			if s.across(d, times, f.From, f.To) {
+				f, r.State, r.Remaining = nil, RowWarmingUp, 1
+				s.forgetSmooth(p.Key, d)
+			} else {
+				r.setFinding(f, times)
+			}
 		}
 		r.inGrid(d)
 		why := reasons{p: p, b: b, i: i, finding: f}
 		s.judgeRow(p.Key, d, a, &r, &why)
 		s.feed(p.Key, d, &r, &why)
+	}
+}
+
+// forgetSmooth has the mean of a detector's scores of a series begin anew.
+func (s *State) forgetSmooth(k *Key, d *series.SetDetector) {
+	if d.Smooth > 1 {
+		_, state := d.Split(s.scoreState(k, d).State)
+		clear(state)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 	"odradek/processor/anomaly"
+	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
 
@@ -1135,6 +1136,10 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 				best = f
 			}
 		}
+		if best != nil && m.gapIn(x, best.From, best.To) {
+			best, row.state, row.remaining = nil, RowWarmingUp, 1
+			k.scores[i] = nil // the mean of the last scores begins anew
+		}
 		if best != nil {
 			row.score, row.about, row.till = math.Float32bits(float32(best.Score)), x[best.From].time, x[best.To].time
 			row = m.judged(k, i, row, r.v, func(in *anomaly.Input) {
@@ -1151,6 +1156,25 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		}
 		m.said(k, i, row)
 	}
+}
+
+// gapIn reports whether there is a gap among the rows from and to of a task's.
+func (m *model) gapIn(x []modelRow, from, to int) bool {
+	var all []int64
+	for i := max(1, len(x)-usualRows); i < len(x); i++ {
+		all = append(all, x[i].time-x[i-1].time)
+	}
+	slices.Sort(all)
+	for i := from + 1; i <= to; i++ {
+		d := x[i].time - x[i-1].time
+		switch most := m.cfg.Reading.MaxGap; {
+		case most > 0 && d > most:
+			return true
+		case most == rules.OwnGap && len(all) >= leastUsual && d > gapTimes*all[len(all)-1-max(1, len(all)/100)]:
+			return true
+		}
+	}
+	return false
 }
 
 // meanOf returns the bits of the mean of the last n scores, or of NaN while there are fewer.

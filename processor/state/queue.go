@@ -24,6 +24,7 @@ import (
 type taskQueue[K comparable] struct {
 	packer
 	copies
+	spans
 	most     detectors.Need // of the tasks of one sample
 	turn     *int64
 	pending  []pendingTasks[K]
@@ -52,6 +53,7 @@ type scoringTask struct {
 	Steady   bool   // it has a score for each fresh row, or for those that Setup.Scored names, in order
 	Valued   bool   // it has the values: of a detector that explains, or has a guard
 	room     uint16 // number of tasks whose rows still fit behind X
+	spans    uint32 // see spans.mark
 }
 
 // Values of scoringTask.Index that are no task of the batch.
@@ -206,6 +208,9 @@ func (q *taskQueue[K]) Pack(
 		}
 	}
 	e.times = int32(len(q.words)) - int32(e.at)
+	if e.Steady {
+		e.spans = q.mark(w, d)
+	}
 	if m.Fresh > 0 {
 		q.words = append(q.words, w.Fresh(&k.Set.Windows[i], d)[:m.Fresh]...)
 	}
@@ -243,7 +248,7 @@ func (q *taskQueue[K]) Last(i int, m *series.Progress) bool {
 // Drop empties the queue.
 func (q *taskQueue[K]) Drop() {
 	q.numbered += uint32(len(q.pending))
-	q.pending, q.words = q.pending[:0], q.words[:0]
+	q.pending, q.words, q.left = q.pending[:0], q.words[:0], q.left[:0]
 	clear(q.deferred)
 	q.deferred = q.deferred[:0]
 	q.batch = nil

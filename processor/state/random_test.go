@@ -99,6 +99,7 @@ func randomConfig(r *rand.Rand) *Config {
 	if r.IntN(2) == 0 {
 		cfg.Reading.MaxHeld = 1 + r.IntN(150)
 	}
+	cfg.Reading.MaxGap = []int64{0, rules.OwnGap, 1 + r.Int64N(200)}[r.IntN(3)]
 	if r.IntN(2) == 0 {
 		cfg.TTL = int64(1 + r.IntN(3000))
 	}

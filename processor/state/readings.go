@@ -214,6 +214,7 @@ func (s *State) followReading(in *rules.Reading, watermark int64) {
 	s.readings.inForce = in
 	s.order, s.released = in.Order, watermark
 	s.setMaxHeld(in.MaxHeld << s.bits)
+	s.tasks.maxGap = in.MaxGap
 	s.Suspects.votes.SetJump(in.MaxJump)
 	_, alike := s.readings.configured.Translate(in)
 	s.readings.foreign = !alike
@@ -237,7 +238,7 @@ func (s *State) followReading(in *rules.Reading, watermark int64) {
 	if !configured {
 		replacing = s.replacingBy(in)
 	}
-	s.tasks.After(func() { s.judge.configured, s.judge.replacing = configured, replacing })
+	s.tasks.After(func() { s.judge.configured, s.judge.replacing, s.judge.maxGap = configured, replacing, in.MaxGap })
 }
 
 // replacingBy returns the ensembles of a reading that make the anomalies of their members' scores.

@@ -210,6 +210,7 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 			c.Reading.BySeries = cfg.Reading.BySeries // grids or groups
 		}
 	})
+	do("max_gap", 4, func() { c.Reading.MaxGap = []int64{0, rules.OwnGap, 1 + r.Int64N(200)}[r.IntN(3)] })
 	do("max_held", 4, func() { c.Reading.MaxHeld = []int{0, r.IntN(150), first.Reading.MaxHeld}[r.IntN(3)] })
 	do("max_jump", 4, func() { c.Reading.MaxJump = []int64{0, r.Int64N(5000), first.Reading.MaxJump}[r.IntN(3)] })
 	do("duplicates", 4, func() { c.Reading.DropDuplicates = !c.Reading.DropDuplicates })

@@ -140,8 +140,8 @@ func (c *Config) Check() error {
 	if r := &c.Reading; len(r.Fields) > 0 && r.Dim() != c.Dim {
 		bad("%d values a sample, but the fields %q", c.Dim, r.Fields)
 	}
-	if r := &c.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 {
-		bad("lateness, limit of held samples, jump and future must not be negative")
+	if r := &c.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 || r.MaxGap < rules.OwnGap {
+		bad("lateness, limit of held samples, jump, future and gap must not be negative")
 	}
 	if c.Reading.BySeries && (c.Grouping != nil || slices.ContainsFunc(c.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })) {
 		bad("grids and groups need the lateness by partition")

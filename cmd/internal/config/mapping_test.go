@@ -21,7 +21,7 @@ func TestMappingIsAsAlone(t *testing.T) {
 	settings := []string{
 		"FORMAT=json", "KEY_FIELD=id", "TIME_FIELD=time", "TIME_UNIT=us", "READINGS_FIELD=points", "MISSING=hold", "DUPLICATES=drop",
 		"EVERY=1m", "AGGREGATE=sum", "EMPTY=zero", "STOP_ABOVE=0.5/100", "LATENESS=5s", "LATENESS_BY=partition", "IDLE_AFTER=1m", "MAX_HELD=77",
-		"TTL=9h", "MAX_KEYS=5", "MAX_FUTURE=2m", "MAX_JUMP=30m",
+		"MAX_GAP=none", "TTL=9h", "MAX_KEYS=5", "MAX_FUTURE=2m", "MAX_JUMP=30m",
 		"SILENCE=40s",
 	}
 	shapes := [][]string{{}, {"VALUE_FIELDS=c"}, {"VALUE_FIELDS=c,d,e"}, {"SERIES_FIELDS=c,d"}, {"SERIES_FIELDS=p.c", "READINGS_FIELD=p"}}

@@ -252,7 +252,7 @@ func TestReadingEmptiesNothing(t *testing.T) {
 	for line, empties := range map[string]string{
 		"lateness: 10s": "nothing", "lateness: 10s\nlateness_by: partition": "nothing",
 		"max_held: 1000": "nothing", "max_future: 5m": "nothing", "missing: hold": "nothing",
-		"duplicates: drop": "nothing", "max_jump: 1h": "nothing",
+		"duplicates: drop": "nothing", "max_jump: 1h": "nothing", "max_gap: 5m": "nothing",
 		"key_field: id": "samples held for ODRADEK_LATENESS; windows and scores of detector level; windows and scores of detector change",
 		"value_fields: [all.v]\nreadings_field: all": "all state (and is refused without ODRADEK_STATE_LOST=reset)",
 	} {

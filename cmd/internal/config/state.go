@@ -73,6 +73,9 @@ func (c *Config) Reading() (r rules.Reading, err error) {
 	r.MaxFuture = k.MaxFuture.Microseconds()
 	r.Lateness, r.MaxHeld, r.MaxJump = k.Lateness.Microseconds(), k.MaxHeld, k.MaxJump.Microseconds()
 	r.BySeries = k.Lateness > 0 && k.LatenessBy == bySeries
+	if r.MaxGap, err = k.maxGap(); err != nil {
+		return r, fmt.Errorf("%sMAX_GAP: %w", Prefix, err)
+	}
 	if n := len(c.Series()); n > 0 {
 		r.MaxHeld = max(1, k.MaxHeld/n)
 	}

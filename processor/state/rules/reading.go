@@ -86,6 +86,10 @@ type Order struct {
 	// may be before it is a suspect, on which other samples vote; 0: any. See leapvotes.go of package state.
 	MaxJump int64
 
+	// MaxGap in microseconds is the longest interval between two samples of a series that no score may span; 0: any, OwnGap: ten
+	// times the series' usual one. See gaps.go of package state.
+	MaxGap int64 `json:",omitempty"`
+
 	// Transforms are those of the values of fields, as FIELD=TRANSFORM (ParseTransform), before they enter a window.
 	Transforms []string `json:",omitempty"`
 
@@ -99,6 +103,9 @@ type Order struct {
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
 }
+
+// OwnGap is the Order.MaxGap that follows from a series' own intervals.
+const OwnGap = -1
 
 // WindowReading is a window that takes samples.
 type WindowReading struct {
@@ -311,7 +318,7 @@ func DecodeReading(content []byte) (*Decided, error) {
 	case err != nil || j.More():
 		return nil, changelog.ErrCorrupt
 	}
-	if r := &d.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 || r.Every < 0 {
+	if r := &d.Reading; r.Lateness < 0 || r.MaxHeld < 0 || r.MaxJump < 0 || r.MaxFuture < 0 || r.Every < 0 || r.MaxGap < OwnGap {
 		return nil, changelog.ErrCorrupt
 	}
 	return d, nil

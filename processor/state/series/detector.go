@@ -26,6 +26,7 @@ type Setup struct {
 	Steady   bool
 	Every    int // the number of fresh rows of which one is scored, 1 without a Spaced
 	From, To int
+	Reads    int32             // successive rows that a score of a Steady is of; one that spans a gap says nothing
 	MinRows  int32             // rows of the window from which on a sample is one of a task's fresh rows; 0: never
 	Learner  detectors.Learner // a score that is NaN says that it is still learning; nil: it scores the first row
 	Learnt   int64             // rows ever at which a sample has a score
@@ -87,6 +88,10 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	if r, ok := c.Detector.(Steady); ok && d.Blocker == nil { // a block is about all rows of X
 		d.Steady = true
 		d.From, d.To = r.Reach()
+		d.Reads = int32(d.From) + 1
+		if z, ok := c.Detector.(detectors.Spanning); ok {
+			d.Reads = max(d.Reads, int32(z.Span()))
+		}
 	}
 	// The first task has a stride of fresh rows, of which the first may have none before it.
 	for rows := d.Fresh; rows <= d.Full && d.MinRows == 0; rows++ {

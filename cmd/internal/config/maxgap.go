@@ -1,0 +1,23 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"odradek/processor/state/rules"
+)
+
+// maxGap returns the value of MAX_GAP as rules.Order has it.
+func (s *keySettings) maxGap() (int64, error) {
+	switch s.MaxGap {
+	case "auto":
+		return rules.OwnGap, nil
+	case "none":
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s.MaxGap)
+	if err != nil || d < time.Microsecond {
+		return 0, fmt.Errorf("%q is neither auto, none nor a duration above 0", s.MaxGap)
+	}
+	return d.Microseconds(), nil
+}

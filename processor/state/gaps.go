@@ -1,0 +1,145 @@
+package state
+
+import (
+	"math"
+
+	"odradek/processor/state/rules"
+	"odradek/processor/state/series"
+)
+
+// This file finds the scores that span a gap: an interval without a sample that is longer than rules.Order.MaxGap allows. A score
+// of several successive rows of which some are before a gap and some behind it has no meaning: the row of such a sample has no
+// score, as where the window warms up. Rows before a gap stay in the window, and rows behind it are compared with them.
+//
+// What is a gap follows from the times of the rows that a task could read, so it is no state of its own.
+
+const (
+	// usualRows is the most intervals, the newest ones, that say what is usual.
+	usualRows = 512
+	// leastUsual is the least of them.
+	leastUsual = 20
+	// gapTimes is how many times longer than usual a gap is.
+	gapTimes = 10
+)
+
+// longest returns the longest interval between two of times, in order, that is no gap; MaxInt64: none is one. With
+// rules.OwnGap it is ten times the 0.99 quantile of the newest intervals, of which at least one may be a gap.
+func longest(maxGap int64, a, b []uint64) int64 {
+	if maxGap != rules.OwnGap {
+		return maxGap
+	}
+	n := len(a) + len(b) - 1
+	if n < leastUsual {
+		return math.MaxInt64
+	}
+	at := func(i int) int64 {
+		if i < len(a) {
+			return int64(a[i])
+		}
+		return int64(b[i-len(a)])
+	}
+	from := max(0, n-usualRows)
+	var most [usualRows/100 + 2]int64 // the longest, in falling order
+	count := max(1, (n-from)/100) + 1
+	for i := from; i < n; i++ {
+		d := at(i+1) - at(i)
+		if d <= most[count-1] {
+			continue
+		}
+		j := count - 1
+		for ; j > 0 && most[j-1] < d; j-- {
+			most[j] = most[j-1]
+		}
+		most[j] = d
+	}
+	if q := most[count-1]; q <= math.MaxInt64/gapTimes {
+		return q * gapTimes
+	}
+	return math.MaxInt64
+}
+
+// spans are the fresh rows of tasks whose scores span a gap: how many further rows come until one that spans none, 0 for one that
+// spans none itself.
+type spans struct {
+	maxGap int64   // of the reading in force
+	left   []int32 // of the fresh rows of tasks near a gap
+}
+
+// mark finds the fresh rows of a steady task whose scores span a gap. It returns where their numbers begin in left, plus 1; 0 if
+// there is none.
+func (s *spans) mark(w *series.Window, d *series.SetDetector) uint32 {
+	if s.maxGap == 0 || d.Reads < 2 {
+		return 0
+	}
+	n := min(w.Rows, d.Fresh+d.Reads-1)
+	a, b := w.Times(n, 0)
+	least, most := extremes(a, b)
+	if s.maxGap > 0 && most <= s.maxGap || s.maxGap < 0 && most <= gapTimes*max(least, 1) && int(n) > usualRows/100+2 {
+		return 0 // of more intervals than may be gaps, none is ten times another one
+	}
+	x, y := w.Times(min(w.Rows, d.Full, usualRows+1), 0)
+	limit := longest(s.maxGap, x, y)
+	if most <= limit {
+		return 0
+	}
+	from := len(s.left)
+	since, last := int32(math.MaxInt32), int64(a[0]) // rows behind the newest gap
+	for i := range n {
+		t := a
+		j := int(i)
+		if j >= len(a) {
+			t, j = b, j-len(a)
+		}
+		if since < math.MaxInt32 {
+			since++
+		}
+		if int64(t[j])-last > limit {
+			since = 1
+		}
+		if last = int64(t[j]); i >= n-d.Fresh {
+			s.left = append(s.left, max(0, d.Reads-since))
+		}
+	}
+	return uint32(from) + 1
+}
+
+// of returns how many rows come after the i-th fresh row of a task until one whose score spans no gap; 0 if its own spans none.
+func (s *spans) of(t *scoringTask, i int) int32 {
+	if t.spans == 0 {
+		return 0
+	}
+	return s.left[int(t.spans)-1+i]
+}
+
+// across reports whether a finding about the rows between two of a task's, whose times these are, spans a gap.
+func (s *State) across(d *series.SetDetector, times []uint64, from, to int) bool {
+	maxGap := s.judge.maxGap
+	if maxGap == 0 || d.Grid != nil {
+		return false
+	}
+	limit := int64(-1)
+	for i := from + 1; i <= to; i++ {
+		if d := int64(times[i] - times[i-1]); d > 0 {
+			if limit < 0 {
+				limit = longest(maxGap, times[max(0, len(times)-usualRows-1):], nil)
+			}
+			if d > limit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// extremes returns the shortest and the longest interval between two of times, in order.
+func extremes(a, b []uint64) (least, most int64) {
+	least = math.MaxInt64
+	last := a[0]
+	for _, part := range [2][]uint64{a[1:], b} {
+		for _, t := range part {
+			d := int64(t - last)
+			least, most, last = min(least, d), max(most, d), t
+		}
+	}
+	return least, most
+}
