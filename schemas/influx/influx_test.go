@@ -84,7 +84,8 @@ func judge(body []byte) (list []sample, class string, err error) {
 func judgeLine(d *lineprotocol.Decoder) (s sample, class string, mapped bool) {
 	name, err := d.Measurement()
 	if err != nil {
-		if strings.Contains(err.Error(), "comment line") {
+		// After blanks the library stands at the first blank, and names that one.
+		if strings.Contains(err.Error(), "comment line") || strings.Contains(err.Error(), "' ' found at start of measurement") {
 			return s, errComment.Error(), false
 		}
 		return s, schemas.ClassMalformed, false
