@@ -232,7 +232,7 @@ func TestComposeRules(t *testing.T) {
 		{"test: [CMD, /bin/promtool, check, healthy, \"--url=http://localhost:9090\"]", "disable: true", "prometheus: no healthcheck"},
 		{"condition: service_completed_successfully", "condition: service_started", "depends on setup with condition"},
 		{"condition: service_healthy", "condition: service_started", "depends on kafka with condition"},
-		{`ports: ["127.0.0.1:${ODRADEK_PAGE_PORTS:-9465-9474}:9465"]`, `ports: ["9464:9464"]`, "worker: a port of the host (9464)"},
+		{`ports: ["127.0.0.1:${PAGE_PORTS:-9465-9474}:9465"]`, `ports: ["9464:9464"]`, "worker: a port of the host (9464)"},
 		{"  worker:\n    <<: *worker", "  worker:\n    container_name: worker\n    <<: *worker", `worker: container_name "worker"`},
 		{"stop_grace_period: 35s", "stop_grace_period: 10s", "worker: stop_grace_period is 10s"},
 		{"schema-cache:/var/cache/odradek", "schema-cache:/var/cache", "worker: no volume"},

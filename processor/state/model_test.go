@@ -1234,14 +1234,17 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 	if d.Events == nil || m.replaced(k, i) {
 		return row
 	}
-	if !k.events[i].Peak(score) && (d.Guard == nil || !d.Guard.Deviates()) {
-		in.Part = nil // it is not asked for
-	}
 	in = anomaly.Input{
 		Part: in.Part, Located: d.Ensemble == nil || !d.Ensemble.Any, Ordinary: turned, Shadow: d.Shadow,
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Members: m.heard,
+	}
+	if c, ok := k.events[i].Leave(&in, true); ok {
+		m.tell(k, int32(i), d.Name, c)
+	}
+	if !k.events[i].Peak(score) && (d.Guard == nil || !d.Guard.Deviates()) {
+		in.Part = nil // it is not asked for
 	}
 	if m.carries != nil && v.Exceeds && k.events[i].Peak(score) {
 		in.Carry(m.carries)
