@@ -81,7 +81,7 @@ func TestSuite(t *testing.T) {
 			[]string{"sample 2: want missing, time 2026-01-31T08:00:10Z", "got line 2: read  a  2026-01-31T08:00:10Z  temp=-9999"}},
 		"a fault of the settings": {"tests:", "settings: {only_if: quality =}\ntests:", exitUsage, []string{"ODRADEK_ONLY_IF"}},
 		"an unknown word":         {"outcome: filtered", "outcom: filtered", exitFailed, []string{"outcom"}},
-		"an unknown outcome":      {"outcome: filtered", "outcome: filterd", exitFailed, []string{`no outcome "filterd"`}},
+		"an unknown outcome":      {"outcome: filtered", "outcome: filter", exitFailed, []string{`no outcome "filter"`}},
 		"rows in the file": {"file: spike.csv ", "csv: |\n    id,at,temp,bytes,quality\n    a,2026-01-31T08:55:00Z,1,1,BAD\n" +
 			"  samples: [{outcome: filtered}]\n  #", exitFailed, []string{"got 0; there are 0 in all"}},
 	} {

@@ -4,8 +4,8 @@ import "math"
 
 // A conformal bound is one of the highest scores of a history, or above them. A few faults in the history raise it to their own
 // height, and the next equal fault would not exceed. The usual bound of severity.go hardly moves with them. A score more than
-// clearSpreads spreads above the usual bound is a clear fault. While clear faults are rare, the bound is not higher than that, so that each of
-// them exceeds. They enter the history like other scores.
+// clearSpreads spreads above the usual bound is a clear fault. While clear faults are rare, the bound is not higher than that, so
+// that each of them exceeds. They enter the history like other scores.
 //
 // What is not rare is how the series is now, as after a change of its noise. Then there is no ceiling, and the history alone
 // decides. Clear faults are counted over about the last History scores, by exponential means: the rows of such scores, and the
@@ -61,13 +61,14 @@ func (p *Params) ceiling(state, sorted []float32, rate float64) float32 {
 	return p.close(top)
 }
 
-// countFaults counts a score, a clear fault or not. Clear faults with no more than Decluster other scores between them, and at least 2, are one row.
-func (p *Params) countFaults(state []float32, clear bool) {
+// countFaults counts a score, a clear fault or not. Clear faults with no more than Decluster other scores between them, and at least
+// 2, are one row.
+func (p *Params) countFaults(state []float32, isClear bool) {
 	keep := float32(1 - 1/float64(p.History))
 	state[atFaults] *= keep
 	state[atFaultScores] *= keep
 	switch {
-	case !clear:
+	case !isClear:
 		state[atFaultRow] = max(0, state[atFaultRow]-1)
 		return
 	case state[atFaultRow] == 0:

@@ -2,9 +2,9 @@ package threshold
 
 import "slices"
 
-// The scores of an op that counts the samples of a run are 0, 1, 2 and so on, until the run ends. If they were added while the run lasts, a long
-// run would soon be what is usual, and an anomaly of it would end before the run does. With Runs the scores of a run wait, and
-// are added when it has ended: with the first score that is not one above the last, before that one is judged. Of a run
+// The scores of an op that counts the samples of a run are 0, 1, 2 and so on, until the run ends. If they were added while the run
+// lasts, a long run would soon be what is usual, and an anomaly of it would end before the run does. With Runs the scores of a run
+// wait, and are added when it has ended: with the first score that is not one above the last, before that one is judged. Of a run
 // longer than the history the last History scores are added. They all are: Decluster means nothing.
 
 // mostWaiting is the largest number of scores that wait.

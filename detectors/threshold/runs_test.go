@@ -18,7 +18,7 @@ func TestScoresOfRuns(t *testing.T) {
 			var bound float32
 			state := make([]float32, r.Size())
 			longest := 1 + rnd.IntN(40)
-			var clear naiveFaults
+			var faults naiveFaults
 			for i := range 500 {
 				switch {
 				case len(run) > 0 && (i < 250 || i > 400) && rnd.IntN(longest) == 0:
@@ -33,7 +33,7 @@ func TestScoresOfRuns(t *testing.T) {
 					run = append(run, 0)
 				}
 				score := run[len(run)-1]
-				rare, sure := clear.rare(r, min(len(all), r.History))
+				rare, sure := faults.rare(r, min(len(all), r.History))
 				if !sure {
 					break
 				}
@@ -43,7 +43,7 @@ func TestScoresOfRuns(t *testing.T) {
 				}
 				got := r.Judge(state, float32(score))
 				want, ceiling := naive(r, all, score, most)
-				clear = append(clear, r.Kind == Conformal && len(all) >= r.Warmup && score > ceiling)
+				faults = append(faults, r.Kind == Conformal && len(all) >= r.Warmup && score > ceiling)
 				if !near(got.Threshold, want.Threshold, 1e-5) || got.Exceeds != want.Exceeds || Count(state) != len(all) {
 					t.Fatalf("%v history %d, score %d (%v), %d added: got %+v, want %+v of %d", r, r.History, i, score, Count(state), got, want, len(all))
 				}

@@ -132,7 +132,8 @@ func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling f
 		usual, spread := naiveUsual(r, hist, med(hist))
 		if r.Margin != 0 && spread > 0 {
 			b = math.Min(b, usual+r.Margin*(1+128/float64(n))*spread)
-		} else if top := usual + 20*math.Pow(math.Max(1, 1/(r.Value*float64(n+1))), 1.0/3)*spread; r.Margin == 0 && r.Value*float64(n+1) >= 0.1 && spread > 0 && top < most {
+		} else if top := usual + 20*math.Pow(math.Max(1, 1/(r.Value*float64(n+1))), 1.0/3)*spread; r.Margin == 0 &&
+			r.Value*float64(n+1) >= 0.1 && spread > 0 && top < most {
 			ceiling = top
 			b = math.Min(b, top)
 		}
@@ -148,13 +149,14 @@ func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling f
 // naiveFaults are the scores of a stream that are clear faults.
 type naiveFaults []bool
 
-// rare returns whether clear faults are rare after the scores so far, of which n are in the history. sure is false where rounding may decide.
+// rare returns whether clear faults are rare after the scores so far, of which n are in the history. sure is false where rounding may
+// decide.
 func (f naiveFaults) rare(r Params, n int) (rare, sure bool) {
 	h := float64(r.History)
 	rows, scores := 0.0, 0.0
 	last := -1 << 30
-	for i, clear := range f {
-		if clear {
+	for i, isClear := range f {
+		if isClear {
 			weight := math.Pow(1-1/h, float64(len(f)-1-i))
 			scores += weight
 			if i-last > max(2, r.Decluster)+1 {
@@ -305,14 +307,14 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 			state := make([]float32, r.Size())
 			var all []float64
 			run := 0 // of scores that exceed
-			var clear naiveFaults
+			var clearFaults naiveFaults
 			for i, s := range x {
 				if r.Bounded && s == s {
 					s = float32(1 - math.Exp(-math.Abs(float64(s))))
 				}
 				value := math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s)))
 				most := 0.0
-				rare, sure := clear.rare(r, min(len(all), r.History))
+				rare, sure := clearFaults.rare(r, min(len(all), r.History))
 				if rare {
 					most = math.Inf(1)
 				}
@@ -322,7 +324,7 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 					if !sure || !math.IsInf(ceiling, 1) && near(s, float32(ceiling), 1e-5) {
 						continue next // rounding decides
 					}
-					if clear = append(clear, len(all) >= r.Warmup && value > ceiling); clear[len(clear)-1] {
+					if clearFaults = append(clearFaults, len(all) >= r.Warmup && value > ceiling); clearFaults[len(clearFaults)-1] {
 						faults++
 					}
 					if !rare {
@@ -494,9 +496,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v %v", s, r, err)
 		}
 	}
-	for _, s := range []string{"", "of", "fixed", "fixed:", "fixed:x", "mad:nan", "mad:6*2", "quantile:0.9*0", "conformal:2", "conformal:0.001*2", "conformal:0.001+0",
-		"conformal:0.001+-2", "quantile:0.9+2",
-		"off:1", "fixed:3:4"} {
+	for _, s := range []string{"", "of", "fixed", "fixed:", "fixed:x", "mad:nan", "mad:6*2", "quantile:0.9*0", "conformal:2",
+		"conformal:0.001*2", "conformal:0.001+0", "conformal:0.001+-2", "quantile:0.9+2", "off:1", "fixed:3:4"} {
 		if r, err := Parse(s); err == nil {
 			t.Errorf("%q is read as %v", s, r)
 		}

@@ -172,8 +172,8 @@ func (l *life) stale(r *Policy) bool {
 
 // Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one that is not like false
 // alarms any more, or one below major where a critical score follows scores under the threshold, or one, open or pending, that is
-// elsewhere, where the region of a score over the threshold overlaps that of its last score by less than Overlap. The caller then calls Step with the same input, which Leave may have
-// changed so that it opens an anomaly that is like none. With emit, Leave
+// elsewhere, where the region of a score over the threshold overlaps that of its last score by less than Overlap. The caller then
+// calls Step with the same input, which Leave may have changed so that it opens an anomaly that is like none. With emit, Leave
 // returns the close of an open anomaly; without, the anomaly stays open.
 func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	l := s.life

@@ -814,7 +814,8 @@ func (m *model) closeBefore(k *modelKey, time int64) {
 func (m *model) closeFirstInterval(until int64) bool {
 	var first *modelKey
 	for _, k := range m.keys {
-		if k.interval.open && (first == nil || cmp.Or(cmp.Compare(k.interval.start, first.interval.start), bytes.Compare(k.name, first.name)) < 0) {
+		if k.interval.open && (first == nil ||
+			cmp.Or(cmp.Compare(k.interval.start, first.interval.start), bytes.Compare(k.name, first.name)) < 0) {
 			first = k
 		}
 	}

@@ -166,7 +166,8 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 		return
 	}
 	// Scores are logarithms, and as often below 0 as above.
-	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil && (r.Kind == threshold.Mean || r.Kind == threshold.Quantile && r.Margin != 0 && r.Margin != 1) {
+	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil &&
+		(r.Kind == threshold.Mean || r.Kind == threshold.Quantile && r.Margin != 0 && r.Margin != 1) {
 		k.add(short+"THRESHOLD", d.Alarm.Threshold+" is a multiple, of scores that may be below 0", "use conformal, mad or fixed")
 	}
 	if d.Alarm.Release < 1 {

@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -360,7 +361,7 @@ func (m *mapping) keyFields() (list []*named) {
 		if !framed && (m.format != "json" || len(key) == 0 || key[0] != '{') {
 			continue
 		}
-		if i == 0 || string(key) != string(last) {
+		if i == 0 || !bytes.Equal(key, last) {
 			if _, err := inspector.Leaves(context.Background(), key, nil, &out); err != nil {
 				out.Reset()
 				last = nil

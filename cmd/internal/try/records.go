@@ -220,7 +220,7 @@ func rows(ctx context.Context, path string, c *config.Config, topic string, n in
 	if err != nil {
 		return nil, err
 	}
-	defer t.Close()
+	defer func() { _ = t.Close() }()
 	number := int64(0)
 	add := func(row *Row) error {
 		if len(list) == n {

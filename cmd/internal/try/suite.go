@@ -90,7 +90,7 @@ func OpenSuite(path string) (*Suite, error) {
 		return nil, fmt.Errorf("test: %s: %w", path, err)
 	}
 	if len(s.Tests) == 0 {
-		return nil, fmt.Errorf("test: %s has no tests: write them below tests:", path)
+		return nil, fmt.Errorf("test: %s has no tests: write them below \"tests\"", path)
 	}
 	for i := range s.Tests {
 		t := &s.Tests[i]
@@ -425,7 +425,7 @@ func compare(want []WantSample, have []got) (wrong []string) {
 	for from < n && from < m && len(want[from].differs(&have[from])) == 0 {
 		from++
 	}
-	if from == n && from == m {
+	if from == n && n == m {
 		return nil
 	}
 	want, have = want[from:], have[from:]
@@ -528,7 +528,7 @@ func (a *anomalies) compare(w *WantAnomaly) []string {
 	if w.AtLeast != nil {
 		least = *w.AtLeast
 	}
-	text := ""
+	var text string
 	switch {
 	case n < least:
 		text = fmt.Sprintf("want at least %d anomalies", least)

@@ -4,6 +4,7 @@
 package try
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -378,7 +379,7 @@ func (r *reader) values(key []byte, taken, all []float64) []Value {
 	for i := range taken {
 		v := &list[i]
 		if r.split != nil {
-			v.Field = string(key[strings.LastIndexByte(string(key), '/')+1:])
+			v.Field = string(key[bytes.LastIndexByte(key, '/')+1:])
 		} else {
 			v.Field = r.names[i]
 		}

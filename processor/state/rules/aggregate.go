@@ -12,6 +12,7 @@ import (
 // are not missing; without one it is missing, but for Sum and Count with Order.EmptyZero.
 type Aggregate uint8
 
+// Sum, Count, Min and Max are of the values that are not missing.
 const (
 	// Mean is the arithmetic mean.
 	Mean Aggregate = iota + 1
