@@ -589,6 +589,7 @@ func (m *model) sample(sm Sample, turn int64) {
 	}
 	slices.SortFunc(expired, (*modelKey).older)
 	for _, k := range expired {
+		m.forget(k) // by series, it may hold samples far behind the watermark
 		m.end(k, anomaly.Expired, turn)
 	}
 	if m.cfg.Silence > 0 && m.max > old && old != NoTime {
@@ -609,13 +610,7 @@ func (m *model) sample(sm Sample, turn int64) {
 			if m.keys[i].offset == turn {
 				break
 			}
-			m.held = slices.DeleteFunc(m.held, func(h Sample) bool {
-				gone := bytes.Equal(h.Key, m.keys[i].name)
-				if gone {
-					m.count[Evicted]++
-				}
-				return gone
-			})
+			m.forget(m.keys[i])
 			m.end(m.keys[i], anomaly.Evicted, turn)
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
@@ -646,6 +641,17 @@ func (m *model) sample(sm Sample, turn int64) {
 		return
 	}
 	m.row(sm)
+}
+
+// forget drops the held samples of a key that is evicted.
+func (m *model) forget(k *modelKey) {
+	m.held = slices.DeleteFunc(m.held, func(h Sample) bool {
+		gone := bytes.Equal(h.Key, k.name)
+		if gone {
+			m.count[Evicted]++
+		}
+		return gone
+	})
 }
 
 func (m *model) sort() {
