@@ -32,27 +32,10 @@ func longest(maxGap int64, a, b []uint64) int64 {
 	if n < leastUsual {
 		return math.MaxInt64
 	}
-	at := func(i int) int64 {
-		if i < len(a) {
-			return int64(a[i])
-		}
-		return int64(b[i-len(a)])
-	}
+	var most longestOf
 	from := max(0, n-usualRows)
-	var most [usualRows/100 + 2]int64 // the longest, in falling order
-	count := max(1, (n-from)/100) + 1
-	for i := from; i < n; i++ {
-		d := at(i+1) - at(i)
-		if d <= most[count-1] {
-			continue
-		}
-		j := count - 1
-		for ; j > 0 && most[j-1] < d; j-- {
-			most[j] = most[j-1]
-		}
-		most[j] = d
-	}
-	if q := most[count-1]; q <= math.MaxInt64/gapTimes {
+	most.add(max(1, (n-from)/100)+1, a, b, from)
+	if q := most.least(); q <= math.MaxInt64/gapTimes {
 		return q * gapTimes
 	}
 	return math.MaxInt64
@@ -73,9 +56,11 @@ func (s *spans) mark(w *series.Window, d *series.SetDetector) uint32 {
 	}
 	n := min(w.Rows, d.Fresh+d.Reads-1)
 	a, b := w.Times(n, 0)
-	least, most := extremes(a, b)
-	if s.maxGap > 0 && most <= s.maxGap || s.maxGap < 0 && most <= gapTimes*max(least, 1) && int(n) > usualRows/100+2 {
-		return 0 // of more intervals than may be gaps, none is ten times another one
+	var few longestOf
+	few.add(len(few.list), a, b, 0)
+	most, usual := few.list[0], few.least()
+	if s.maxGap > 0 && most <= s.maxGap || s.maxGap < 0 && (most-1)/gapTimes < usual {
+		return 0 // the quantile is of these intervals, too, and so not below the last of the longest
 	}
 	x, y := w.Times(min(w.Rows, d.Full, usualRows+1), 0)
 	limit := longest(s.maxGap, x, y)
@@ -131,15 +116,33 @@ func (s *State) across(d *series.SetDetector, times []uint64, from, to int) bool
 	return false
 }
 
-// extremes returns the shortest and the longest interval between two of times, in order.
-func extremes(a, b []uint64) (least, most int64) {
-	least = math.MaxInt64
-	last := a[0]
-	for _, part := range [2][]uint64{a[1:], b} {
+// longestOf are the longest of some intervals, in falling order: as many as say what is usual, at the most.
+type longestOf struct {
+	list  [usualRows/100 + 2]int64
+	count int
+}
+
+// add adds the intervals between two of times from a number on, in order, and keeps count of them.
+func (l *longestOf) add(count int, a, b []uint64, from int) {
+	l.count = count
+	if from >= len(a) {
+		a, b, from = b, nil, from-len(a)
+	}
+	last := a[from]
+	for _, part := range [2][]uint64{a[from+1:], b} {
 		for _, t := range part {
 			d := int64(t - last)
-			least, most, last = min(least, d), max(most, d), t
+			if last = t; d <= l.list[count-1] {
+				continue
+			}
+			j := count - 1
+			for ; j > 0 && l.list[j-1] < d; j-- {
+				l.list[j] = l.list[j-1]
+			}
+			l.list[j] = d
 		}
 	}
-	return least, most
 }
+
+// least returns the last of those that are kept; 0 if there are fewer.
+func (l *longestOf) least() int64 { return l.list[l.count-1] }
