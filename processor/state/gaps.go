@@ -55,8 +55,13 @@ func (s *spans) mark(w *series.Window, d *series.SetDetector) uint32 {
 		return 0
 	}
 	n := min(w.Rows, d.Fresh+d.Reads-1)
-	a, b := w.Times(n, 0)
 	var few longestOf
+	if int(n) > len(few.list) { // else too few intervals to say what is usual
+		if least, ok := w.Even(n, gapTimes); ok && (s.maxGap < 0 || gapTimes*least <= s.maxGap) {
+			return 0
+		}
+	}
+	a, b := w.Times(n, 0)
 	few.add(len(few.list), a, b, 0)
 	most, usual := few.list[0], few.least()
 	if s.maxGap > 0 && most <= s.maxGap || s.maxGap < 0 && (most-1)/gapTimes < usual {

@@ -10,11 +10,59 @@ type Window struct {
 	Rows  int32    // rows in the ring
 	// rewound counts, modulo 2^32, the changes after which rows are others than the last ones plus new ones.
 	rewound uint32
+	even    even
+}
+
+// even is what is known of the intervals between a window's newest rows, which changes no result: each of the last rows-1 is least or
+// longer, and none is longer than the multiple of it that Even was asked for.
+type even struct {
+	count   int64 // Window.Count when they were looked at
+	least   int64
+	rows    int32
+	rewound uint32 // Window.rewound then
+}
+
+// Even reports whether, of the intervals between the newest n rows, none is longer than times another one, and returns a bound
+// from below of them. It looks only at the rows since it was last called, where it can; times is always the same.
+func (w *Window) Even(n int32, times int64) (least int64, ok bool) {
+	e := &w.even
+	fresh := w.Count - e.count
+	if e.rewound != w.rewound || e.rows == 0 || fresh < 0 || fresh >= int64(w.Rows) || int64(e.rows)+fresh < int64(n) {
+		return w.lookAtIntervals(n, times)
+	}
+	for last, i := w.Time(int32(fresh)), int32(fresh)-1; i >= 0; i-- {
+		t := w.Time(i)
+		if d := int64(t - last); d < e.least || d > times*e.least {
+			return w.lookAtIntervals(n, times)
+		}
+		last = t
+	}
+	e.count, e.rows = w.Count, min(e.rows+int32(fresh), w.Rows)
+	return e.least, true
+}
+
+func (w *Window) lookAtIntervals(n int32, times int64) (least int64, ok bool) {
+	a, b := w.Times(n, 0)
+	most, last := int64(0), a[0]
+	least = math.MaxInt64
+	for _, part := range [2][]uint64{a[1:], b} {
+		for _, t := range part {
+			d := int64(t - last)
+			least, most, last = min(least, d), max(most, d), t
+		}
+	}
+	w.even = even{}
+	if least < 1 || (most-1)/times >= least {
+		return 0, false
+	}
+	lowest := (most-1)/times + 1 // so that the next interval may be shorter than these, and longer
+	w.even = even{count: w.Count, least: lowest + (least-lowest)/2, rows: n, rewound: w.rewound}
+	return w.even.least, true
 }
 
 // Sizes of the types in memory; TestSizes compares them.
 const (
-	windowBytes   = 64
+	windowBytes   = 88
 	progressBytes = 48
 	levelsBytes   = 112
 	levelBytes    = 80
