@@ -81,22 +81,22 @@ const most = 1_000_000
 func OpenSuite(path string) (*Suite, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("test: %w", err)
+		return nil, fmt.Errorf("try: %w", err)
 	}
 	s := &Suite{dir: filepath.Dir(path)}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(s); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("test: %s: %w", path, err)
+		return nil, fmt.Errorf("try: %s: %w", path, err)
 	}
 	if len(s.Tests) == 0 {
-		return nil, fmt.Errorf("test: %s has no tests: write them below \"tests\"", path)
+		return nil, fmt.Errorf("try: %s has no tests: write them below \"tests\"", path)
 	}
 	for i := range s.Tests {
 		t := &s.Tests[i]
 		t.Name = cmp.Or(t.Name, fmt.Sprintf("test %d", i+1))
 		if err := t.check(); err != nil {
-			return nil, fmt.Errorf("test: %s: %s: %w", path, t.Name, err)
+			return nil, fmt.Errorf("try: %s: %s: %w", path, t.Name, err)
 		}
 	}
 	return s, nil
@@ -206,12 +206,12 @@ func (s *Suite) records(ctx context.Context, t *Test, c *config.Config, topic st
 	case t.CSV != "":
 		dir, err := os.MkdirTemp("", "odradek-test-")
 		if err != nil {
-			return nil, fmt.Errorf("test: %w", err)
+			return nil, fmt.Errorf("try: %w", err)
 		}
 		defer os.RemoveAll(dir)
 		path := filepath.Join(dir, topic+".csv")
 		if err := os.WriteFile(path, []byte(t.CSV), 0o600); err != nil {
-			return nil, fmt.Errorf("test: %w", err)
+			return nil, fmt.Errorf("try: %w", err)
 		}
 		return File(ctx, path, nil, c, topic, most)
 	case t.File != "":
@@ -220,7 +220,7 @@ func (s *Suite) records(ctx context.Context, t *Test, c *config.Config, topic st
 	for i := range t.Records {
 		rec, err := t.Records[i].record()
 		if err != nil {
-			return nil, fmt.Errorf("test: record %d: %w", i+1, err)
+			return nil, fmt.Errorf("try: record %d: %w", i+1, err)
 		}
 		rec.Topic, rec.Line = topic, int64(i+1)
 		list = append(list, rec)
