@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,11 +101,10 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	if code := o.check(t.err); code != exitOK {
 		return code
 	}
-	names := []string{"DETECTOR", "MISSING", "LATENESS", "DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_GAP", "MAX_HELD", "MAX_KEYS",
-		"EXECUTOR",
-		"WORKERS", "CUDA"}
+	records, samples := config.MappingSettings()
+	names := append(samples, "DETECTOR", "MISSING", "DUPLICATES", "EXECUTOR", "WORKERS", "CUDA")
 	if o.data == "" { // a data set has no records
-		names = append(names, "MAPPING", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD")
+		names = append(withoutFormat(slices.Concat(names, records)), "MAPPING")
 	}
 	if o.inTopic != "" || o.toTopic != "" {
 		names = append(names, "KAFKA", "SCHEMA", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")

@@ -41,9 +41,11 @@ func (t terminal) test(ctx context.Context, args []string) int {
 		}
 		environ, faults := s.Environ(t.environ)
 		c, more, _ := config.Parse(environ)
-		if faults = append(faults, config.FaultsOf(more, readingSettings)...); s.RowsOnly() { // rows have no format
-			faults = config.FaultsOf(faults, withoutFormat(readingSettings))
+		names := readingSettings()
+		if s.RowsOnly() {
+			names = withoutFormat(names)
 		}
+		faults = append(faults, config.FaultsOf(more, names)...)
 		if len(faults) > 0 {
 			fmt.Fprintf(t.err, "worker test: %s\n", path)
 			printFaults(t.err, faults)

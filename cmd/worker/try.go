@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"odradek/cmd/internal/admin"
@@ -28,14 +29,15 @@ const tryExamples = `  worker try -config plant.yaml
   worker try -topic sensors -n 5 -first
   kcat -C -t sensors -c 100 -J | worker try -in - -n 100 -json | jq 'select(.outcome == "dead").reason'`
 
-// readingSettings begin the names of the settings by which records are read, and their samples folded.
-var readingSettings = []string{"DETECTOR", "PRESET", "MISSING", "LATENESS", "DUPLICATES", "SILENCE", "TTL", "MAX_JUMP", "MAX_HELD",
-	"MAX_KEYS", "MAX_FUTURE", "MAPPING", "FORMAT", "SCHEMA", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "SERIES_FIELDS", "READINGS_FIELD", "VALID",
-	"MISSING_IF", "DECIMALS", "TRANSFORM", "COMPUTE", "ONLY_IF", "TOMBSTONES", "TEXT_VALUES", "UNITS", "GROUP_BY"}
+// readingSettings begin the names of the settings by which records are read, and their samples folded and scored.
+func readingSettings() []string {
+	records, samples := config.MappingSettings()
+	return slices.Concat(records, samples, []string{"DETECTOR", "PRESET", "MAPPING", "SCHEMA", "GROUP_BY"})
+}
 
-// withoutFormat leaves out the settings that say in which format a record is.
+// withoutFormat leaves out the settings that say in which format a record is: rows of a table have none.
 func withoutFormat(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "SCHEMA" || name == "FORMAT" })
+	return slices.DeleteFunc(names, func(name string) bool { return name == "FORMAT" || strings.HasPrefix(name, "SCHEMA") })
 }
 
 // tryOptions are the flags of `try`.
@@ -65,14 +67,14 @@ func (t terminal) try(ctx context.Context, args []string) int {
 		fmt.Fprintf(t.err, "worker try: -n %d: use 1 to 100000\n", o.n)
 		return exitUsage
 	}
-	names := readingSettings
+	names := readingSettings()
 	if o.in == "" {
-		names = append(names[:len(names):len(names)], "KAFKA", "REKEY")
+		names = append(names, "KAFKA", "REKEY")
 	}
 	if o.in == "" && len(o.topics) == 0 {
-		names = append(names[:len(names):len(names)], "TOPICS")
+		names = append(names, "TOPICS")
 	}
-	if try.IsTable(o.in) { // rows have no format
+	if try.IsTable(o.in) {
 		names = withoutFormat(names)
 	}
 	c, code, ok := t.configFor(names...)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,20 @@ const ofRecords = "Records to samples"
 
 // byMapping reports whether a mapping has the setting.
 func (s *setting) byMapping() bool { return s.section == ofRecords || s.tag.Get("mapping") != "" }
+
+// MappingSettings returns the names, less Prefix, of the settings that a mapping may have: those that say how a record becomes
+// samples, and those of what becomes of the samples of its topics. A command that reads records or rows checks them (FaultsOf).
+func MappingSettings() (records, samples []string) {
+	for _, s := range collect(reflect.ValueOf(new(Config)).Elem(), "", "") {
+		switch {
+		case s.section == ofRecords:
+			records = append(records, s.name)
+		case s.byMapping():
+			samples = append(samples, s.name)
+		}
+	}
+	return records, samples
+}
 
 // mappingNames returns the names of the settings that mappings have.
 func (c *Config) mappingNames() *Names {
