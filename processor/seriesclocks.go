@@ -36,9 +36,12 @@ func (c *SeriesClocks) Ahead(limit time.Duration) (series string, by time.Durati
 		var after []int64
 		others := map[string]bool{}
 		for _, o := range c.records[i+1:] {
-			if o.series != r.series && len(after) < clocksNext {
-				after = append(after, o.time)
-				others[o.series] = true
+			if o.series == r.series {
+				continue
+			}
+			others[o.series] = true
+			if after = append(after, o.time); len(after) == clocksNext {
+				break
 			}
 		}
 		if len(after) >= clocksLeast && len(others) > 1 {

@@ -154,13 +154,21 @@ func (r *readings) without(sm *Sample, lost []int) *Sample {
 // forgetSince has keys that were loaded forget what transforms and aggregates remembered at their snapshots, where a reading that was
 // decided on since has no such one. Such a key is to be written again.
 func (s *State) forgetSince(rewrite func(*Key)) {
-	without := func(k *Key) (list []uint64, intervals bool) {
-		for d := s.decisions.Latest(rules.KindReading, nil); d != nil && d.Offset >= k.AsOf; d = d.Before() {
-			in := &d.Value.(*rules.Decided).Reading
-			list = append(list, s.readings.configured.PreparedOtherwise(in)...)
-			intervals = intervals || !s.readings.configured.SameIntervals(in)
+	type other struct {
+		since     int64
+		ids       []uint64
+		intervals bool
+	}
+	var others []other // the newest first
+	for d := s.decisions.Latest(rules.KindReading, nil); d != nil; d = d.Before() {
+		in := &d.Value.(*rules.Decided).Reading
+		others = append(others, other{d.Offset, s.readings.configured.PreparedOtherwise(in), !s.readings.configured.SameIntervals(in)})
+	}
+	without := func(k *Key) (ids []uint64, intervals bool) {
+		for i := 0; i < len(others) && others[i].since >= k.AsOf; i++ {
+			ids, intervals = append(ids, others[i].ids...), intervals || others[i].intervals
 		}
-		return list, intervals
+		return ids, intervals
 	}
 	for k := range s.Keys.All {
 		if (k.Former.Any() || k.Interval.Any()) && k.ForgetAll(without(k)) {

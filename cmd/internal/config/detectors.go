@@ -259,6 +259,7 @@ func (k *checker) detectors() {
 	k.silence()
 	k.groups()
 	k.latenessBy()
+	k.maxGap()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)

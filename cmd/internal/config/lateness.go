@@ -39,9 +39,6 @@ func (c *Config) LatenessText() string {
 
 // latenessBy checks by which clock samples are late.
 func (k *checker) latenessBy() {
-	if _, err := k.c.Keys.maxGap(); err != nil {
-		k.add("MAX_GAP", err.Error(), "write a duration like 15m, auto or none")
-	}
 	need := k.c.oneClock()
 	if !k.ok("LATENESS", "LATENESS_BY", "GROUP_BY", "ANOMALIES") || k.c.Keys.Lateness == 0 || k.c.Keys.LatenessBy != bySeries || need == "" {
 		return

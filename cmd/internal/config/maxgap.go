@@ -21,3 +21,10 @@ func (s *keySettings) maxGap() (int64, error) {
 	}
 	return d.Microseconds(), nil
 }
+
+// maxGap checks ODRADEK_MAX_GAP.
+func (k *checker) maxGap() {
+	if _, err := k.c.Keys.maxGap(); err != nil {
+		k.add("MAX_GAP", err.Error(), "write a duration like 15m, auto or none")
+	}
+}

@@ -67,17 +67,10 @@ func (f *field) numbersOf(read func([]byte) (float64, schemas.Fault)) {
 const decimalScale = 2
 
 // decimal returns the number of a decimal in base64, of the scale that is assumed.
-func decimal(text []byte) (float64, schemas.Fault) {
-	b, err := base64.StdEncoding.DecodeString(string(text))
-	if err != nil || len(b) == 0 || len(b) > 8 {
-		return 0, schemas.FaultBase64
-	}
-	n := int64(int8(b[0]))
-	for _, x := range b[1:] {
-		n = n<<8 | int64(x)
-	}
-	return float64(n) / 100, schemas.FaultNone
-}
+func decimal(text []byte) (float64, schemas.Fault) { return schemas.DecimalText(text, decimalScale) }
+
+// longestDecimal is the most bytes that a decimal is taken to have: longer ones are of other kinds.
+const longestDecimal = 8
 
 // debezium reports whether the texts of a field are decimals as Debezium and Kafka Connect write them into JSON: of a row after its
 // change, in base64, and most of them of bytes that no text has.
@@ -87,10 +80,10 @@ func debezium(f *field) bool {
 	}
 	binary := 0
 	for _, text := range f.texts {
-		if _, wrong := decimal([]byte(text)); wrong != schemas.FaultNone {
+		b, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(b) == 0 || len(b) > longestDecimal {
 			return false
 		}
-		b, _ := base64.StdEncoding.DecodeString(text) // as in decimal
 		if slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c >= 0x7f }) {
 			binary++
 		}

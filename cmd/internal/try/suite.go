@@ -430,15 +430,18 @@ func compare(want []WantSample, have []got) (wrong []string) {
 	}
 	want, have = want[from:], have[from:]
 	n, m = len(want), len(have)
-	longest := make([][]int32, n+1)
-	for i := range longest {
-		longest[i] = make([]int32, m+1)
-	}
+	var table [][]int32
+	longest := func(i, j int) int32 { return 0 } // too many pairs: each is compared with the one at its place
 	if n*m <= maxPairs {
+		table = make([][]int32, n+1)
+		for i := range table {
+			table[i] = make([]int32, m+1)
+		}
+		longest = func(i, j int) int32 { return table[i][j] }
 		for i := n - 1; i >= 0; i-- {
 			for j := m - 1; j >= 0; j-- {
-				if longest[i][j] = max(longest[i+1][j], longest[i][j+1]); len(want[i].differs(&have[j])) == 0 {
-					longest[i][j] = longest[i+1][j+1] + 1
+				if table[i][j] = max(table[i+1][j], table[i][j+1]); len(want[i].differs(&have[j])) == 0 {
+					table[i][j] = table[i+1][j+1] + 1
 				}
 			}
 		}
@@ -450,12 +453,12 @@ func compare(want []WantSample, have []got) (wrong []string) {
 		switch {
 		case i < n && j < m && len(want[i].differs(&have[j])) == 0:
 			i, j = i+1, j+1
-		case i < n && j < m && longest[i+1][j+1] == longest[i][j]: // neither is missing
+		case i < n && j < m && longest(i+1, j+1) == longest(i, j): // neither is missing
 			for _, d := range want[i].differs(&have[j]) {
 				tell(i, "%s", d)
 			}
 			i, j = i+1, j+1
-		case j == m || i < n && longest[i+1][j] == longest[i][j]:
+		case j == m || i < n && longest(i+1, j) == longest(i, j):
 			tell(i, "want %s, which is not there", &want[i])
 			i++
 		default:

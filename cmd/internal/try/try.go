@@ -133,7 +133,8 @@ type reader struct {
 	screen  func(values []float64)
 	state   *state.Config
 	split   *schemas.Splitter
-	names   []string // of the values of a sample; of series of their own, of each
+	all     *schemas.Splitter // splits what raw reads
+	names   []string          // of the values of a sample; of series of their own, of each
 	lanes   map[int32]*lane
 }
 
@@ -158,7 +159,8 @@ func (t *Trial) reader(topic string) (*reader, error) {
 		return r, nil
 	}
 	c := t.c.ForTopic(topic)
-	r := &reader{trial: t, topic: topic, c: c, lanes: map[int32]*lane{}, mapping: c.RecordMapping(), split: schemas.NewSplitter(c.Series())}
+	r := &reader{trial: t, topic: topic, c: c, lanes: map[int32]*lane{}, mapping: c.RecordMapping(),
+		split: schemas.NewSplitter(c.Series()), all: schemas.NewSplitter(c.Series())}
 	var err error
 	if r.by, err = c.Reading(); err != nil {
 		return nil, err
@@ -319,7 +321,6 @@ func (r *reader) fold(ctx context.Context, rec *Record, in, raw *schemas.Reading
 	if err != nil {
 		return err
 	}
-	rawSplit := schemas.NewSplitter(r.c.Series())
 	for i := range in.Len() {
 		key, at, values := in.At(i)
 		if err := l.Misplaced(&state.Sample{Key: key, Time: at, Values: values}); err != nil {
@@ -328,14 +329,14 @@ func (r *reader) fold(ctx context.Context, rec *Record, in, raw *schemas.Reading
 		}
 	}
 	n := r.split.Samples(in)
-	if rawSplit.Samples(raw) != n {
+	if r.all.Samples(raw) != n {
 		raw = in
-		rawSplit.Samples(raw)
+		r.all.Samples(raw)
 	}
 	for i := range n {
 		key, at, values := r.split.Sample(in, i)
 		sm := state.Sample{Key: key, Time: at, Ahead: in.Time - at, Offset: r.state.Place(l.place, i), Values: values}
-		_, _, all := rawSplit.Sample(raw, i)
+		_, _, all := r.all.Sample(raw, i)
 		s := &Sample{Key: text(key), Time: time.UnixMicro(at).UTC(), Outcome: Read, Values: r.values(key, values, all), result: out}
 		out.Samples = append(out.Samples, s)
 		p := &pending{Sample: s}

@@ -132,22 +132,15 @@ func (r *Reading) AggregatesOf(key []byte) (list []ColumnAggregate) {
 
 // aggregateIDs returns the IDs of all aggregates of a reading.
 func (r *Reading) aggregateIDs() (list []uint64) {
-	keys := []string{""}
-	if r.Series {
-		keys = nil
-		for _, f := range r.Fields {
-			keys = append(keys, "/"+f)
-		}
-	}
-	for _, key := range keys {
-		for _, a := range r.AggregatesOf([]byte(key)) {
+	for _, key := range r.exampleKeys() {
+		for _, a := range r.AggregatesOf(key) {
 			list = append(list, a.ID)
 		}
 	}
 	return list
 }
 
-// SameIntervals reports whether two readings have the same intervals, whatever is aggregated.
+// SameIntervals reports whether two readings have the same intervals. They may aggregate other values.
 func (r *Reading) SameIntervals(o *Reading) bool {
 	return r.Every == o.Every && r.EmptyZero == o.EmptyZero
 }

@@ -104,18 +104,23 @@ func (r *Reading) TransformsOf(key []byte) (list []ColumnTransform) {
 
 // transformIDs returns the IDs of all transforms of a reading.
 func (r *Reading) transformIDs() (list []uint64) {
-	if !r.Series {
-		for _, t := range r.TransformsOf(nil) {
-			list = append(list, t.ID)
-		}
-		return list
-	}
-	for _, f := range r.Fields {
-		for _, t := range r.TransformsOf([]byte("/" + f)) {
+	for _, key := range r.exampleKeys() {
+		for _, t := range r.TransformsOf(key) {
 			list = append(list, t.ID)
 		}
 	}
 	return list
+}
+
+// exampleKeys returns a key of each kind of series that a record has: one, or with Series one for each field.
+func (r *Reading) exampleKeys() (keys [][]byte) {
+	if !r.Series {
+		return [][]byte{nil}
+	}
+	for _, f := range r.Fields {
+		keys = append(keys, []byte("/"+f))
+	}
+	return keys
 }
 
 // transformsWithout returns the IDs of r's transforms that another reading has not.

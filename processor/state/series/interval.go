@@ -86,10 +86,12 @@ func (v *Interval) Clear() {
 // empty empties the values.
 func (v *Interval) empty() {
 	for i := range v.values {
-		g := &v.values[i]
-		g.n, g.a, g.b, g.kept = 0, 0, 0, g.kept[:0]
+		v.values[i].empty()
 	}
 }
+
+// empty forgets the values; the room for those that are kept stays.
+func (g *aggregated) empty() { *g = aggregated{kept: g.kept[:0]} }
 
 // bytes returns the memory of the values that are kept.
 func (v *Interval) bytes() (n int64) {
@@ -244,7 +246,7 @@ func (k *Series) forgetInterval(ids []uint64, whole bool) (forgotten bool) {
 	for i := 0; v != nil && i < len(v.values); i++ {
 		if g := &v.values[i]; slices.Contains(ids, k.Set.Aggregates[i].ID) {
 			forgotten = forgotten || g.n > 0
-			g.n, g.a, g.b, g.kept = 0, 0, 0, g.kept[:0]
+			g.empty()
 		}
 	}
 	return forgotten
