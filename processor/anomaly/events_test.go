@@ -94,7 +94,7 @@ type naive struct {
 	last int // index of the last change
 	sev  uint8
 	a    Anomaly
-	left bool // the next score opens an anomaly, whatever the policy says
+	left bool // the next score opens an anomaly, also below OpenAfter and MinDuration
 }
 
 // leave closes an anomaly below major at a critical score that follows one under the threshold.

@@ -194,8 +194,8 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	return c, false
 }
 
-// next closes the open anomaly, and has the same score open the next one, whatever the policy says: there were enough of
-// them in a row.
+// next closes the open anomaly, and has the same score open the next one. OpenAfter and MinDuration do not hold for it: the
+// row that it continues has met them, or it is critical.
 func (s *State) next(in *Input) (c Change, changed bool) {
 	first := s.life.first
 	c, changed = s.End(Recovered, in.Time, in.Offset)

@@ -16,7 +16,7 @@ type wideSteady struct{ plain }
 func (wideSteady) Reach() (from, to int) { return 4, 0 }
 
 // TestGaps: of a series with gaps those rows have no score whose rows span one, by a plain reading of the samples' times; all others
-// have the score that they have without MAX_GAP, whatever the batches.
+// have the score that they have without MAX_GAP, in batches of any size.
 func TestGaps(t *testing.T) {
 	r := seedtest.New(t)
 	withheld, scored := 0, 0

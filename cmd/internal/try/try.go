@@ -153,7 +153,7 @@ type pending struct {
 	held        bool
 }
 
-// reader returns that of a topic.
+// reader returns the reader of a topic's records.
 func (t *Trial) reader(topic string) (*reader, error) {
 	if r := t.readers[topic]; r != nil {
 		return r, nil
@@ -192,8 +192,8 @@ func (r *reader) decoders() (err error) {
 	return err
 }
 
-// lane returns that of a partition. Where it is new, its newest event time is that of its first sample: alone, this would wait for
-// others to agree with it.
+// lane returns the lane of a partition. A new one begins at the event time of its first sample, which would otherwise wait until
+// other samples agree with it (ODRADEK_MAX_JUMP).
 func (r *reader) lane(partition int32, newest int64) (*lane, error) {
 	if r.c.Cycle.Rekey { // all of a series is in one partition of the internal topic
 		partition = 0
