@@ -334,7 +334,7 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct {
 		v    any
 		want int
-	}{{Window{}, windowBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {ScoreState{}, ScoreStateBytes},
+	}{{Window{}, windowBytes}, {even{}, evenBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {ScoreState{}, ScoreStateBytes},
 		{levels{}, levelsBytes}, {detectors.Level{}, levelBytes}, {Former{}, formerBytes}, {formerValue{}, formerValueBytes},
 		{Interval{}, intervalBytes}, {aggregated{}, aggregatedBytes}} {
 		if got := int(reflect.TypeOf(c.v).Size()); got != c.want {

@@ -250,7 +250,7 @@ func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 		}
 	}
 	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1
-	set.Fixed = len(set.Windows)*windowBytes + set.Detectors*progressBytes
+	set.Fixed = len(set.Windows)*(windowBytes+evenBytes) + set.Detectors*progressBytes
 	for i := range set.Windows {
 		for j := range set.Windows[i].Detectors {
 			set.Fixed += set.Windows[i].Detectors[j].levelsBytes()

@@ -10,7 +10,7 @@ type Window struct {
 	Rows  int32    // rows in the ring
 	// rewound counts, modulo 2^32, the changes after which rows are others than the last ones plus new ones.
 	rewound uint32
-	even    even
+	even    *even // nil: Even was never called
 }
 
 // even is what is known of the intervals between a window's newest rows, which changes no result: each of the last rows-1 is least or
@@ -25,7 +25,10 @@ type even struct {
 // Even reports whether, of the intervals between the newest n rows, none is longer than times another one, and returns a bound
 // from below of them. It looks only at the rows since it was last called, where it can; times is always the same.
 func (w *Window) Even(n int32, times int64) (least int64, ok bool) {
-	e := &w.even
+	e := w.even
+	if e == nil {
+		return w.lookAtIntervals(n, times)
+	}
 	fresh := w.Count - e.count
 	if e.rewound != w.rewound || e.rows == 0 || fresh < 0 || fresh >= int64(w.Rows) || int64(e.rows)+fresh < int64(n) {
 		return w.lookAtIntervals(n, times)
@@ -51,18 +54,22 @@ func (w *Window) lookAtIntervals(n int32, times int64) (least int64, ok bool) {
 			least, most, last = min(least, d), max(most, d), t
 		}
 	}
-	w.even = even{}
+	if w.even == nil {
+		w.even = new(even)
+	}
+	*w.even = even{}
 	if least < 1 || (most-1)/times >= least {
 		return 0, false
 	}
 	lowest := (most-1)/times + 1 // so that the next interval may be shorter than these, and longer
-	w.even = even{count: w.Count, least: lowest + (least-lowest)/2, rows: n, rewound: w.rewound}
+	*w.even = even{count: w.Count, least: lowest + (least-lowest)/2, rows: n, rewound: w.rewound}
 	return w.even.least, true
 }
 
 // Sizes of the types in memory; TestSizes compares them.
 const (
-	windowBytes   = 88
+	windowBytes   = 72
+	evenBytes     = 24
 	progressBytes = 48
 	levelsBytes   = 112
 	levelBytes    = 80
