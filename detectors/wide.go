@@ -80,13 +80,17 @@ func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) b
 		}
 	}
 	for c, center := range centers {
-		least := 0.0
-		if wide == WideSet {
-			least = usual(x, y, dim, c, center) / 2
-		}
+		least := -1.0 // of WideSet: not known yet
 		k := course{x, y, dim, c, center, levelTimes(rows), 0, 0}
 		for row := rows - 1; row >= rows-fresh; row -= levelEvery {
-			if far := math.Abs(valueOf(x, y, row*dim+c) - center); far > least && far <= math.MaxFloat64 && k.changes(row, far) {
+			far := math.Abs(valueOf(x, y, row*dim+c) - center)
+			if !(far > max(least, 0) && far <= math.MaxFloat64 && k.changes(row, far)) {
+				continue
+			}
+			if wide == WideSet && least < 0 {
+				least = usual(x, y, dim, c, center) / 2
+			}
+			if far > least {
 				return true
 			}
 		}
