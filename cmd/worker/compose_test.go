@@ -140,6 +140,9 @@ func composeFaults(p *types.Project) (faults []string) {
 			add(s, "the program has no command %v", s.Command)
 			continue
 		}
+		if !oneShot[s.Name] && s.Restart != types.RestartPolicyUnlessStopped {
+			add(s, "restart %q leaves it down after a restart of the daemon, which ends it with exit code 0", s.Restart)
+		}
 		if s.Command[0] != "run" {
 			continue
 		}
@@ -234,6 +237,8 @@ func TestComposeRules(t *testing.T) {
 		{"condition: service_healthy", "condition: service_started", "depends on kafka with condition"},
 		{`ports: ["127.0.0.1:${PAGE_PORTS:-9465-9474}:9465"]`, `ports: ["9464:9464"]`, "worker: a port of the host (9464)"},
 		{"  worker:\n    <<: *worker", "  worker:\n    container_name: worker\n    <<: *worker", `worker: container_name "worker"`},
+		{"restart: unless-stopped", "restart: on-failure:5", "generator: restart"},
+		{"restart: unless-stopped", "restart: on-failure:5", "worker: restart"},
 		{"stop_grace_period: 35s", "stop_grace_period: 10s", "worker: stop_grace_period is 10s"},
 		{"schema-cache:/var/cache/odradek", "schema-cache:/var/cache", "worker: no volume"},
 		{"capabilities: [gpu]", "capabilities: [utility]", "worker-gpu: the profile gpu reserves no GPU"},

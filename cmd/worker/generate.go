@@ -49,7 +49,8 @@ fleet, with outliers; with -stream regions counts of events at places, keyed by 
 What a series says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment.
 Readings are in Avro with a registry and in JSON without one, unless -format is given: then Avro records are in the single-object
 encoding, and JSON and Protobuf records have no framing. It prints the format and the settings that read it.
-It refuses a topic with records of others. While brokers or registry do not answer it tries again, for two minutes.`,
+It refuses a topic with records of others. While brokers or registry do not answer at the start it tries again, for two minutes;
+later it waits for brokers without limit, and then writes what is due.`,
 		`  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
   worker generate -topic sensors -sensors 10000 -records 50000000             # full speed
   worker generate -topic sensors -faults spike,stuck -fault-every 500 -duration 10m -rate 200
@@ -376,12 +377,12 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 		g.LabelFile = bufio.NewWriter(w)
 		defer func() { err = errors.Join(err, g.LabelFile.Flush(), w.Close()) }()
 	}
-	producer := to.client.NewProducer(kafka.ProducerConfig{Timeout: admin.StartLimit})
+	producer := to.client.NewProducer(kafka.ProducerConfig{Timeout: generatorPatience})
 	if err := producer.Init(ctx); err != nil {
 		return err
 	}
 	start := time.Now()
-	err = g.Run(ctx, func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
+	err = g.Run(ctx, func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(log, producer.Produce))
 	took := time.Since(start)
 	fmt.Fprintf(t.err, "%d records of %d series in %v (%.0f/s), %d faults\n", g.Next, o.series, took.Round(time.Millisecond),
 		float64(g.Next)/took.Seconds(), g.Labels)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,13 @@ import (
 // generatorStall is the longest pause between writes of a healthy generator; at low rates
 // the time of two records is added.
 const generatorStall = 30 * time.Second
+
+// generatorPatience is for how long a generator tries to write while the brokers do not answer: as run, without an end
+// that anyone waits for.
+const generatorPatience = 100 * 365 * 24 * time.Hour
+
+// slowWrite is how long a write takes before the log says that the brokers do not answer.
+const slowWrite = 5 * time.Second
 
 // pulse records when a generator last wrote something.
 type pulse struct {
@@ -31,11 +39,16 @@ func newPulse(rate float64) *pulse {
 	return p
 }
 
-// watch notes each call of send that succeeds.
-func (p *pulse) watch(send func(context.Context,
+// watch notes each call of send that succeeds, and logs one that takes long.
+func (p *pulse) watch(log *slog.Logger, send func(context.Context,
 	map[kafka.TP]*record.Batches) error) func(context.Context, map[kafka.TP]*record.Batches) error {
 	return func(ctx context.Context, m map[kafka.TP]*record.Batches) error {
+		began := time.Now()
+		slow := time.AfterFunc(slowWrite, func() { log.Warn("nothing could be written, trying on", "for", slowWrite) })
 		err := send(ctx, m)
+		if !slow.Stop() && err == nil {
+			log.Info("written after all", "took", time.Since(began).Round(time.Millisecond))
+		}
 		if err == nil && len(m) > 0 {
 			p.last.Store(time.Now().UnixNano())
 		}

@@ -12,6 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"odradek/cmd/internal/sensors"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
@@ -340,5 +344,34 @@ func TestGenerateAtARate(t *testing.T) {
 	fmt.Sscan(last, &n)
 	if n != len(recs) {
 		t.Errorf("it says %d records, the topic has %d", n, len(recs))
+	}
+}
+
+// TestGenerateOutage: brokers that cannot say what became of a batch do not end generate, and each record is in the topic once.
+func TestGenerateOutage(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	topic := c.Topic(t, "outage", 1)
+	h := c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.UnknownServerError, Count: 8})
+	defer h.Remove()
+	term, _, errs := console("ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","))
+	if code := term.generate(t.Context(), strings.Fields("-topic "+topic+" -sensors 10 -records 1000")); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	recs, err := c.Admin().ReadAll(t.Context(), topic, true)
+	if err != nil || len(recs) != 1000 || h.Hits() < 8 {
+		t.Errorf("%d records after %d faults: %v", len(recs), h.Hits(), err)
+	}
+}
+
+// TestGenerateEndsInAnOutage: generate that is told to stop does not wait for brokers that are away.
+func TestGenerateEndsInAnOutage(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	topic := c.Topic(t, "outage", 1)
+	defer c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.UnknownServerError, Count: -1}).Remove()
+	term, _, errs := console("ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if code := term.generate(ctx, strings.Fields("-topic "+topic+" -sensors 10 -rate 1000")); code != exitFailed {
+		t.Fatalf("exit %d: %s", code, errs)
 	}
 }

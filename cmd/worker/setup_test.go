@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -118,7 +119,7 @@ func TestGeneratorHealth(t *testing.T) {
 	}{{nil, batch}, {fail, batch}, {nil, nil}} {
 		p.last.Store(time.Now().Add(-p.limit - time.Second).UnixNano())
 		got = append(got, code())
-		if err := p.watch(func(context.Context, map[kafka.TP]*record.Batches) error { return c.err })(t.Context(), c.batch); err != c.err {
+		if err := p.watch(slog.New(slog.DiscardHandler), func(context.Context, map[kafka.TP]*record.Batches) error { return c.err })(t.Context(), c.batch); err != c.err {
 			t.Error(err)
 		}
 		got = append(got, code())

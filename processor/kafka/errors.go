@@ -174,7 +174,7 @@ func (e *classed) Unwrap() error { return e.err }
 //
 // Errors of the network, of a context and of decoding are Unknown, because the
 // broker may have carried the request out, except those that say that nothing was
-// sent: a refused connection is Retriable, a failed TLS handshake or login Fatal.
+// sent: a connection that was not made is Retriable, a failed TLS handshake or login Fatal.
 func ClassOf(err error) Class {
 	if err == nil {
 		return None

@@ -79,6 +79,10 @@ func TestClassOfOthers(t *testing.T) {
 	f(&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, Unknown)
 	f(errors.New("anything"), Unknown)
 	f(refused, Retriable)
+	// The name of a container that is stopped, and a host that does not answer: nothing was sent.
+	f(dialError("x", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}), Retriable)
+	f(dialError("x", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}), Retriable)
+	f(tlsError("x", context.DeadlineExceeded), Retriable)
 	f(&BrokerError{Err: refused}, Retriable)
 	f(ErrClosed, Fatal)
 	f(&classed{Unknown, kafkago.NotLeaderForPartition}, Unknown)

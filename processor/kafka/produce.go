@@ -23,7 +23,6 @@ type outgoing struct {
 	leader  int32
 	next    int32 // sequence number of the batch
 	sealed  []byte
-	unknown int   // how often this batch's outcome was unknown
 	last    error // why it is being retried
 	waited  bool  // and has waited since it last went through
 }
@@ -367,7 +366,7 @@ func (s *sender) apply(o *outgoing, res *produceResponse, err error) error {
 		if s.transactional() {
 			s.txn.added[o.tp] = true
 		}
-		o.unknown, o.last, o.waited = 0, nil, false
+		o.last, o.waited = nil, false
 		return nil
 	}
 	switch ClassOf(err) {
@@ -379,9 +378,8 @@ func (s *sender) apply(o *outgoing, res *produceResponse, err error) error {
 		return nil
 	case Unknown:
 		o.last = err
-		if !s.transactional() && o.unknown < unknownRetries {
-			o.unknown++ // the same sequence again: the log takes it once
-			return nil
+		if !s.transactional() {
+			return nil // the same sequence again: the log takes it once
 		}
 	}
 	return err

@@ -43,8 +43,6 @@ const (
 	// one may have first batches of a transaction (see gates). Brokers have eight
 	// threads for requests by default.
 	leaderRequests = 8
-	// unknownRetries is how often an idempotent producer resends a batch of unknown outcome.
-	unknownRetries = 5
 )
 
 // Producer sends record batches, in transactions if it has a transactional id.

@@ -68,6 +68,8 @@ func TestFaults(t *testing.T) {
 		f("both"+id, id, kfake.Fault{Keys: produce, Err: kerr.RequestTimedOut, Count: 3},
 			kfake.Fault{Keys: produce, Err: kerr.NotLeaderForPartition, Count: 3})
 	}
+	// An outage: for an idempotent producer no number of unknown outcomes is too many.
+	f("unknown", "", kfake.Fault{Keys: produce, Err: kerr.UnknownServerError, Count: 8})
 	txn := keys(kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.EndTxn, kmsg.InitProducerID, kmsg.TxnOffsetCommit)
 	for _, err := range []*kerr.Error{kerr.ConcurrentTransactions, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator,
 		kerr.CoordinatorNotAvailable} {

@@ -138,7 +138,8 @@ func (r *reloadingCert) get(*tls.CertificateRequestInfo) (*tls.Certificate, erro
 	return r.cert, nil
 }
 
-// dialError returns the error of a connection that failed, with the setting to check.
+// dialError returns the error of a connection that failed, with the setting to check. Nothing was sent, also where the
+// name of a stopped container is not known any more, so the request may be sent again.
 func dialError(addr string, err error) error {
 	var op *net.OpError
 	var sys *os.SyscallError
@@ -148,7 +149,7 @@ func dialError(addr string, err error) error {
 	case errors.As(err, &op) && op.Err != nil:
 		err = op.Err
 	}
-	return fmt.Errorf("kafka: dial %s: %w; check %s", addr, err, settingBrokers)
+	return &classed{Retriable, fmt.Errorf("kafka: dial %s: %w; check %s", addr, err, settingBrokers)}
 }
 
 // tlsError returns the error of a failed handshake, with what is wrong and the setting
@@ -175,7 +176,7 @@ func tlsError(addr string, err error) error {
 	if isAlert(err) {
 		return &classed{Fatal, out}
 	}
-	return out
+	return unsent(out)
 }
 
 // isAlert reports whether the other side ended TLS with an alert; the type of that

@@ -108,7 +108,7 @@ func (t *transport) negotiate(ctx context.Context) error {
 		t.seed.Store(int32(i))
 		return nil
 	}
-	return errors.Join(errs...)
+	return gravest(errs...)
 }
 
 // newest returns the newest version of an API that the broker supports, 0 where it has none.
@@ -184,5 +184,5 @@ func (t *transport) sendToAny(ctx context.Context, timeout time.Duration, others
 			break
 		}
 	}
-	return nil, errors.Join(errs...)
+	return nil, gravest(errs...)
 }

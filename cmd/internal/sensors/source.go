@@ -160,6 +160,7 @@ func (g *Source) label(r *round, series int, l *Label) error {
 const (
 	roundRecords = 1 << 17              // most records of a round
 	tick         = 5 * time.Millisecond // between rounds at a rate
+	drainLimit   = 5 * time.Second      // to send what was made when ctx ended; brokers may be away
 )
 
 // Run makes records until the options or ctx end it, and sends everything that
@@ -180,6 +181,7 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainLimit, cancel) })()
 	sent := make(chan error, 1)
 	go func() {
 		var failed error
