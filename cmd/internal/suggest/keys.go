@@ -121,8 +121,11 @@ func textNumbers(f *field) bool {
 	return len(f.texts) >= 10 && (fractions > 0 || len(f.texts) > 50)
 }
 
-// rises reports whether the integers of a field only rise, as those of a counter of records.
+// rises reports whether a field is integers that only rise, as those of a counter of records.
 func rises(f *field, n int) bool {
+	if f.kinds(n)[schemas.LeafInt] < n/2 { // numbers with a fraction, some of which happen to have none
+		return false
+	}
 	up, down := 0, 0
 	values := map[int64]bool{}
 	for i := 1; i < n; i++ {

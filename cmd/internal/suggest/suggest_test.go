@@ -1,0 +1,215 @@
+package suggest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/config/settingsfile"
+	"odradek/processor/kafka"
+)
+
+// seen is a record of a topic of one partition, of each second.
+type seen struct{ key, value string }
+
+// start is the time of the first record.
+var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+// secondOf returns the time of a record.
+func secondOf(i int) time.Time { return start.Add(time.Duration(i) * time.Second) }
+
+// walk is a value of the i-th record of a series: it moves slowly about a level of its own.
+func walk(series, i int) float64 {
+	return math.Round(100*(20*float64(series)+3*math.Sin(float64(i)/9)+math.Sin(float64(i)))) / 100
+}
+
+// mappingOf finds what the fields of records mean, and returns what it proposes by key; an alternative has "#" before its key.
+func mappingOf(n int, of func(i int) seen, environ ...string) (*suggestion, map[string]settingsfile.Setting, error) {
+	sample := &topicSample{topic: "in", parts: []part{{kafka.TP{Topic: "in"}, 0, int64(n)}}, total: int64(n), whole: true,
+		chunks: []chunk{{records: make([]raw, n)}}}
+	for i := range n {
+		r := of(i)
+		sample.chunks[0].records[i] = raw{offset: int64(i), timestamp: secondOf(i).UnixMilli() + 40, value: []byte(r.value)}
+		if r.key != "" {
+			sample.chunks[0].records[i].key = []byte(r.key)
+		}
+		if r.value == "" {
+			sample.chunks[0].records[i].value = nil
+		}
+	}
+	environ = append(environ, "ODRADEK_KAFKA_BROKERS=localhost:9092", "ODRADEK_TOPICS=in")
+	given, _, _ := config.Parse(environ)
+	s := &suggestion{topic: "in", given: map[string]settingsfile.Setting{}, taken: map[string]bool{}}
+	for _, set := range given.GivenSettings() {
+		if set.Detector == "" {
+			s.given[set.Key] = set
+		}
+	}
+	m := &mapping{c: &Config{Topic: "in", Environ: environ, Given: given}, s: s, sample: sample}
+	format, err := m.detectFormat()
+	if err != nil {
+		return s, nil, err
+	}
+	m.settings = append(m.settings, format)
+	if m.t, err = m.newTable(context.Background()); err != nil {
+		return s, nil, err
+	}
+	for _, choose := range []func() error{m.chooseReadings, m.chooseTime, m.chooseKey, m.chooseValues} {
+		if err := choose(); err != nil {
+			return s, nil, err
+		}
+	}
+	s.section(recordsSection, m.settings...)
+	found := map[string]settingsfile.Setting{}
+	for _, set := range s.settings {
+		key := set.Key
+		if set.Off {
+			key = "#" + key
+		}
+		if _, ok := found[key]; !ok {
+			found[key] = set
+		}
+	}
+	return s, found, nil
+}
+
+// TestMapping: what the fields of records mean, by what stands in them and how it moves.
+func TestMapping(t *testing.T) {
+	id := func(i int) string { return fmt.Sprintf("press-%02d", i%8) }
+	for _, x := range []struct {
+		name    string
+		of      func(i int) seen
+		want    map[string]string // by key; "" of one that must not be there
+		comment map[string]string // words of a comment
+	}{
+		{"of a producer's time and a later one, the one with less disorder and delay", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"measured":%d,"sent":%d,"temp":%v}`, id(i), secondOf(i).UnixMilli(),
+				secondOf(i-i%5).Add(-3*time.Minute).UnixMilli(), walk(i%8, i))}
+		}, map[string]string{"key_field": "sensor", "time_field": "measured", "time_unit": "ms", "value_fields": "temp", "format": "json"},
+			map[string]string{"key_field": "8 distinct keys in 800 records"}},
+		{"seconds with a fraction", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"at":%d.25,"temp":%v}`, id(i), secondOf(i).Unix(), walk(i%8, i))}
+		}, map[string]string{"time_field": "at", "time_unit": "s"}, nil},
+		{"no time of their own", func(i int) seen { return seen{"", fmt.Sprintf(`{"sensor":%q,"temp":%v}`, id(i), walk(i%8, i))} },
+			map[string]string{"time_field": "@timestamp", "key_field": "sensor"}, nil},
+		{"the record key", func(i int) seen { return seen{id(i), fmt.Sprintf(`{"temp":%v}`, walk(i%8, i))} },
+			map[string]string{"key_field": "@key", "value_fields": "temp"}, nil},
+		{"a key of two parts: neither tells the series apart", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"hall":"h%d","machine":"m%d","temp":%v}`, i/4%2, i%4, walk(i%8, i/8))}
+		}, map[string]string{"key_field": "hall+machine"}, map[string]string{"key_field": "8 distinct keys"}},
+		{"a state is no key", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"status":%q,"temp":%v}`, id(i), []string{"RUN", "IDLE"}[i/200%2], walk(i%8, i))}
+		}, map[string]string{"key_field": "sensor"}, nil},
+		{"a counter of records and a constant are no values", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"sequence":%d,"version":3,"temp":%v}`, id(i), i, walk(i%8, i))}
+		}, map[string]string{"value_fields": "temp"}, nil},
+		{"readings of a batch, each with its time", func(i int) seen {
+			var list []string
+			for k := range 4 {
+				list = append(list, fmt.Sprintf(`{"t":%d,"v":%v}`, secondOf(8*i+k).UnixMilli(), walk(i%2, 4*i+k)))
+			}
+			return seen{"", fmt.Sprintf(`{"device":"d%d","readings":[%s]}`, i%2, strings.Join(list, ","))}
+		}, map[string]string{"readings_field": "readings", "value_fields": "readings.v", "key_field": "device",
+			"time_field": "readings.t"},
+			map[string]string{"readings_field": "Each has a time of its own."}},
+		{"an array of one length is values of a sample", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"xyz":[%v,%v,%v]}`, id(i), walk(i%8, i), walk(i%8, i+40), walk(i%8, i+80))}
+		}, map[string]string{"readings_field": "", "value_fields": "xyz[3]"}, nil},
+		{"numbers in quotes", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"temp":"%.2f"}`, id(i), walk(i%8, i))}
+		}, map[string]string{"text_values": "number", "value_fields": "temp"}, nil},
+		{"a sentinel", func(i int) seen {
+			v := walk(i%8, i)
+			if i%40 < 8 {
+				v = -9999
+			}
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"temp":%v}`, id(i), v)}
+		}, map[string]string{"missing_if": "temp=-9999"}, nil},
+		{"a counter that only grows becomes a rate", func(i int) seen {
+			return seen{"", fmt.Sprintf(`{"sensor":%q,"bytes":%d}`, id(i), 1000*(i%8)+i/8*7+i*i%5)}
+		}, map[string]string{"transform": "bytes=rate"}, nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			_, found, err := mappingOf(800, x.of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, want := range x.want {
+				if got := found[key].Value; got != want {
+					t.Errorf("%s: %q, want %q; all of it: %s", key, got, want, settingsOf(found))
+				}
+			}
+			for key, want := range x.comment {
+				if !strings.Contains(found[key].Comment, want) {
+					t.Errorf("%s: want %q in %q", key, want, found[key].Comment)
+				}
+			}
+		})
+	}
+}
+
+// settingsOf returns settings for a message.
+func settingsOf(found map[string]settingsfile.Setting) string {
+	var list []string
+	for _, key := range sortedKeys(found) {
+		list = append(list, key+"="+found[key].Value)
+	}
+	return strings.Join(list, " ")
+}
+
+// TestMappingSays: what cannot be read, and what is left out, is said with what to do.
+func TestMappingSays(t *testing.T) {
+	good := func(i int) string { return fmt.Sprintf(`{"sensor":"s%d","temp":%v}`, i%4, walk(i%4, i)) }
+	for _, x := range []struct {
+		name string
+		of   func(i int) seen
+		want string // of the error, or of the head of the file
+	}{
+		{"tombstones alone", func(int) seen { return seen{"k", ""} }, "have no value (tombstones)"},
+		{"some tombstones", func(i int) seen {
+			if i%100 == 3 {
+				return seen{"k", ""}
+			}
+			return seen{"k", good(i)}
+		}, "4 records of 400 have no value (tombstones)"},
+		{"some records that are broken", func(i int) seen {
+			if i%100 == 3 {
+				return seen{"", good(i)[:12]}
+			}
+			return seen{"", good(i)}
+		}, "such as in/0 at offset 3"},
+		{"an id of a schema without a registry", func(i int) seen { return seen{"", "\x00\x00\x00\x00\x07" + "abcdef"} },
+			"set ODRADEK_SCHEMA_REGISTRY_URL"},
+		{"bytes of no format", func(i int) seen { return seen{"", "\x02\x80\x91"} }, "none of 400 records of topic \"in\" can be read"},
+		{"nothing that moves", func(i int) seen { return seen{"", `{"sensor":"a","temp":20}`} }, "ODRADEK_VALUE_FIELDS"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			s, _, err := mappingOf(400, x.of)
+			said := strings.Join(s.head, " ")
+			if err != nil {
+				said = err.Error()
+			}
+			if !strings.Contains(said, x.want) {
+				t.Errorf("want %q in %q", x.want, said)
+			}
+		})
+	}
+}
+
+// TestMappingKeepsWhatIsGiven: a setting that is given is kept, whatever the records look like.
+func TestMappingKeepsWhatIsGiven(t *testing.T) {
+	of := func(i int) seen {
+		return seen{"", fmt.Sprintf(`{"sensor":"s%d","line":"l%d","t":%d,"temp":%v,"load":%v}`, i%8, i%2, secondOf(i).UnixMilli(), walk(i%8, i),
+			walk(i%8, 3*i))}
+	}
+	for key, given := range map[string]string{"key_field": "line", "time_field": "@timestamp", "value_fields": "load"} {
+		_, found, err := mappingOf(400, of, config.Prefix+strings.ToUpper(key)+"="+given)
+		if err != nil || found[key].Value != given {
+			t.Errorf("%s=%s: %q, %v", key, given, found[key].Value, err)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package try
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"odradek/detectors/seedtest"
+)
+
+// TestContent: a value of a suite is the bytes that a producer would write: a text as it is, anything else as JSON with its fields in
+// order and its numbers as they are written.
+func TestContent(t *testing.T) {
+	for text, want := range map[string]string{
+		`line of text`:                       `line of text`,
+		`'{"b": 1.50}'`:                      `{"b": 1.50}`,
+		`{b: 1.50, a: [1e3, -0, x, true]}`:   `{"b":1.50,"a":[1e3,-0,"x",true]}`,
+		`{big: 123456789012345678901}`:       `{"big":123456789012345678901}`,
+		`{hex: 0x10, plus: +5, half: .5}`:    `{"hex":16,"plus":5,"half":0.5}`,
+		`{none: null, "quoted": "12"}`:       `{"none":null,"quoted":"12"}`,
+		`{time: 2026-03-01T00:00:00Z}`:       `{"time":"2026-03-01T00:00:00Z"}`,
+		"{first: &one {v: 1}, second: *one}": `{"first":{"v":1},"second":{"v":1}}`,
+	} {
+		var n yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+			t.Fatal(err)
+		}
+		got, err := content(n.Content[0])
+		if err != nil || string(got) != want || want[0] == '{' && !json.Valid(got) {
+			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	var n yaml.Node
+	if err := yaml.Unmarshal([]byte(`{v: .nan}`), &n); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := content(n.Content[0]); err == nil {
+		t.Errorf("not a number is %s", got)
+	}
+}
+
+// TestMerge: the records of several partitions are shown by their timestamps, each partition in its own order.
+func TestMerge(t *testing.T) {
+	r := seedtest.New(t)
+	for range 500 {
+		parts := make([][]*Record, 1+r.IntN(4))
+		total := 0
+		for p := range parts {
+			for i := range r.IntN(6) {
+				parts[p] = append(parts[p], &Record{Partition: int32(p), Offset: int64(i), Timestamp: int64(10*i + r.IntN(10))})
+				total++
+			}
+		}
+		n, first := r.IntN(12), r.IntN(2) == 0
+		all := slices.Concat(parts...)
+		list := merge(slices.Clone(parts), n, first)
+		if len(list) != min(n, total) {
+			t.Fatalf("%d records of %d, want %d", len(list), total, min(n, total))
+		}
+		if !slices.IsSortedFunc(list, func(a, b *Record) int { return int(a.Timestamp - b.Timestamp) }) {
+			t.Fatal("not by their timestamps")
+		}
+		next := map[int32]int64{}
+		for _, rec := range list {
+			if at, ok := next[rec.Partition]; ok && rec.Offset != at {
+				t.Fatalf("partition %d: offset %d, want %d", rec.Partition, rec.Offset, at)
+			}
+			next[rec.Partition] = rec.Offset + 1
+		}
+		for _, rec := range all { // what is left out is older than what is shown, or newer
+			if len(list) > 0 && !slices.Contains(list, rec) &&
+				(first && rec.Timestamp < list[len(list)-1].Timestamp || !first && rec.Timestamp > list[0].Timestamp) {
+				t.Fatalf("a record of %d is left out of %d to %d", rec.Timestamp, list[0].Timestamp, list[len(list)-1].Timestamp)
+			}
+		}
+	}
+}
+
+// TestCompare: of what differs, a suite says which sample is missing, which one is too many, and which value is another one; what is equal
+// and stands in another place is no difference of its own.
+func TestCompare(t *testing.T) {
+	sample := func(key string, v float64) got {
+		return got{Sample: &Sample{Key: key, Values: []Value{{Field: "v", Value: &v}}}, outcome: Read, record: &Result{Line: 1}}
+	}
+	want := func(key string, v float64) WantSample {
+		return WantSample{Key: &key, Values: map[string]*float64{"v": &v}}
+	}
+	abc := []WantSample{want("a", 1), want("b", 2), want("c", 3)}
+	for _, x := range []struct {
+		name string
+		have []got
+		want []string // words of each difference
+	}{
+		{"equal", []got{sample("a", 1), sample("b", 2), sample("c", 3)}, nil},
+		{"equal but for rounding", []got{sample("a", 1+1e-12), sample("b", 2), sample("c", 3)}, nil},
+		{"another value", []got{sample("a", 1), sample("b", 2.5), sample("c", 3)}, []string{"sample 2: "}},
+		{"one too many", []got{sample("a", 1), sample("x", 9), sample("b", 2), sample("c", 3)}, []string{"sample 2: not expected here: "}},
+		{"one is missing", []got{sample("a", 1), sample("c", 3)}, []string{"which is not there"}},
+		{"none", nil, []string{"which is not there", "which is not there", "which is not there"}},
+	} {
+		wrong := compare(abc, x.have)
+		if len(wrong) != len(x.want) {
+			t.Errorf("%s: %q, want %d differences", x.name, wrong, len(x.want))
+			continue
+		}
+		for i, words := range x.want {
+			if !strings.Contains(wrong[i], words) {
+				t.Errorf("%s: %q, want %q", x.name, wrong[i], words)
+			}
+		}
+	}
+}
