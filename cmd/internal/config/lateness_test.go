@@ -45,7 +45,7 @@ func TestLatenessBy(t *testing.T) {
 
 // TestMaxGap: the longest interval that a score may span.
 func TestMaxGap(t *testing.T) {
-	for value, want := range map[string]int64{"auto": -1, "none": 0, "15m": 900e6, "0s": -2, "-1m": -2, "soon": -2, "": 0} {
+	for value, want := range map[string]int64{"auto": -1, "none": 0, "15m": 900e6, "0s": -2, "-1m": -2, "soon": -2, "": -1} {
 		cfg, faults, _ := Parse(minimal(Prefix + "MAX_GAP=" + value))
 		if want == -2 {
 			if len(faults) != 1 || faults[0].Name != Prefix+"MAX_GAP" {

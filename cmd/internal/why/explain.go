@@ -235,7 +235,7 @@ func (c *Config) explainScore(ctx context.Context, r *Report, anomaly *found, s 
 		return nil
 	}
 	r.Reproduced = slices.ContainsFunc(f.events, func(e state.EventRow) bool { return e.Change.Anomaly.ID == a.ID })
-	i, same := c.peak(rows, a, a.Offset)
+	i, same := c.peak(d, rows, a, a.Offset)
 	x := &explainer{c: c, anomaly: anomaly, s: s, samples: s.samples, first: s.from, folded: f, reads: reads, offsets: true}
 	memory := d.Ensemble != nil || remembers(d, c.dim(d))
 	if !same && !memory {

@@ -73,11 +73,18 @@ func (c *Config) fold(ctx context.Context, st *state.Config, s *source, samples 
 
 // peak returns the row of the highest score of an anomaly, and whether its score equals the published one, bit for bit; -1: there is
 // none. An anomaly's peak time is one that its highest score is about. last is the offset of the anomaly's last record.
-func (c *Config) peak(rows []state.Row, a *output.Anomaly, last int64) (at int, same bool) {
+func (c *Config) peak(d *series.DetectorConfig, rows []state.Row, a *output.Anomaly, last int64) (at int, same bool) {
 	at = -1
+	ahead := 0 // a sum counts a member's score for samples before it, too, and then the peak may be at a later sample
+	if d.Ensemble != nil {
+		if e := d.Ensemble.Combination(func(i int) *series.DetectorConfig { return &c.State.Detectors[i] }); len(e.Every) > 0 {
+			ahead = slices.Max(e.Every) - 1
+		}
+	}
 	for i := range rows {
 		r := &rows[i]
-		if a.PeakTime < r.About || a.PeakTime > r.Until || r.Judged != r.Judged || c.State.Record(r.Offset) > last {
+		until := max(r.Until, rows[min(i+ahead, len(rows)-1)].Until)
+		if a.PeakTime < r.About || a.PeakTime > until || r.Judged != r.Judged || c.State.Record(r.Offset) > last {
 			continue
 		}
 		if float64(r.Judged) == a.PeakScore {
@@ -186,7 +193,7 @@ func (c *Config) align(
 		if err != nil {
 			return nil, err
 		}
-		if at, same := c.peak(f.rows[detector], a, math.MaxInt64); same {
+		if at, same := c.peak(d, f.rows[detector], a, math.MaxInt64); same {
 			return &aligned{samples: window[phase:], filler: n - phase, end: end, row: at, folded: f}, nil
 		}
 	}
