@@ -31,7 +31,7 @@ func TestCheckOffline(t *testing.T) {
 			[]string{"ODRADEK_GROUP", "ODRADEK_TOPICS", "ODRADEK_START", "ODRADEK_WORKERS", "ODRADEK_SCHEMA_FILE"}},
 		{"warnings", minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD=p",
 			"ODRADEK_GUARANTEE=at_least_once"),
-			exitOK, []string{"PLAIN without TLS", "dedupe scores by source"}},
+			exitOK, []string{"PLAIN without TLS sends", "dedupe scores by source"}},
 	} {
 		term, out, _ := console(c.environ...)
 		if code := term.check(context.Background(), nil); code != c.code {

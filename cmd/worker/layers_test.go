@@ -73,6 +73,8 @@ var homes = []struct {
 	{"cel.dev/cel-go/...", "schemas/expression", false},
 	{"github.com/parquet-go/parquet-go/...", "cmd/internal/backtest cmd/bench/fleet", true},
 	{"github.com/caarlos0/env/...", "cmd/internal/config", false},
+	{"github.com/aws/...", "cmd/internal/credentials", false},
+	{"golang.org/x/oauth2/...", "cmd/internal/credentials", false},
 	{"github.com/prometheus/...", "processor processor/metrics cmd/internal/page cmd/worker", true},
 	{"go.opentelemetry.io/...", "cmd/worker", true},
 	{"go.yaml.in/yaml/v3", "cmd/internal/config/settingsfile cmd/internal/try", false},

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -19,7 +18,7 @@ type TP = record.TP
 type Config struct {
 	Brokers  []string       // bootstrap addresses, host:port
 	ClientID string         // shown in the brokers' logs and quotas; default "odradek"
-	TLS      *tls.Config    // nil: plaintext
+	TLS      *TLS           // nil: plaintext; see NewTLS
 	SASL     sasl.Mechanism // nil: none; see NewSASL
 
 	DialTimeout    time.Duration // connect, TLS and SASL together; default 10 s

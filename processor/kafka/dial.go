@@ -47,14 +47,15 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if err != nil {
 		return nil, dialError(addr, err)
 	}
-	if cfg := d.cfg.TLS; cfg != nil {
-		if cfg.ServerName == "" {
-			host, _, err := net.SplitHostPort(addr)
-			if err != nil {
-				host = addr
-			}
-			cfg = cfg.Clone()
-			cfg.ServerName = host
+	if d.cfg.TLS != nil {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		cfg, err := d.cfg.TLS.For(host)
+		if err != nil {
+			nc.Close()
+			return nil, err
 		}
 		tc := tls.Client(nc, cfg)
 		if err := tc.HandshakeContext(ctx); err != nil {

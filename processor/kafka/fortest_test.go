@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"crypto/tls"
 	"testing"
 	"time"
 
@@ -34,7 +33,7 @@ func ProducerForTest(t testing.TB, c *Client, id string) *Producer {
 }
 
 // TLSForTest returns what kafka.NewTLS makes of files that are right.
-func TLSForTest(t testing.TB, cfg TLSConfig) *tls.Config {
+func TLSForTest(t testing.TB, cfg TLSConfig) *TLS {
 	t.Helper()
 	out, err := NewTLS(cfg)
 	brokertest.Must(t, err)

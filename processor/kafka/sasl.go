@@ -182,6 +182,9 @@ var errLoginCut = errors.New("connection closed during the login")
 
 // refused returns the error of credentials that the broker does not accept.
 func (d *dialer) refused(addr string, why error) error {
+	if l, ok := d.cfg.SASL.(*Login); ok {
+		return fmt.Errorf("kafka: %s refused the login (SASL %s): %w; check %s", addr, l.Mechanism, why, l.Settings)
+	}
 	return fmt.Errorf("kafka: %s refused user name or password (SASL %s): %w; check %s and %s",
 		addr, d.cfg.SASL.Name(), why, settingSASLUser, settingSASLPass)
 }
@@ -204,7 +207,7 @@ func (d *dialer) authenticate(ctx context.Context, pc *protocol.Conn, addr strin
 	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host})
 	session, state, err := d.cfg.SASL.Start(ctx)
 	if err != nil {
-		return 0, d.refused(addr, err)
+		return 0, fmt.Errorf("kafka: %s: SASL %s: %w", addr, name, err)
 	}
 	var lifetime time.Duration
 	for done := false; !done; {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,77 +66,122 @@ func NewSASL(mechanism, user, password string) (sasl.Mechanism, error) {
 // TLSConfig names PEM files. All are optional: without CA the system's roots
 // are used; Cert and Key, together, are the client's own (mTLS).
 type TLSConfig struct {
+	Settings      string // what the names of the settings begin with; "": kafka_tls
 	CA, Cert, Key string
 	ServerName    string // what the broker's certificate must be for; "" the host dialled
 	Insecure      bool   // accept any certificate
 }
 
-// NewTLS reads the files and returns a configuration for Config.TLS. The
-// client's certificate is read again when its files change, at the next
-// handshake, so that a renewed one needs no restart; while they cannot be read
-// (half written), the last good one serves.
-func NewTLS(cfg TLSConfig) (*tls.Config, error) {
-	out := &tls.Config{
+// TLS makes the configurations of connections.
+type TLS struct {
+	config *tls.Config
+	roots  *followed[x509.CertPool] // nil: the system's
+}
+
+// For returns the configuration of a connection to a host.
+func (t *TLS) For(host string) (*tls.Config, error) {
+	cfg := t.config.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName = host
+	}
+	if t.roots == nil {
+		return cfg, nil
+	}
+	var err error
+	cfg.RootCAs, err = t.roots.get()
+	return cfg, err
+}
+
+// Dial connects to an address whose certificate is to be for host, and does the handshake.
+func (t *TLS) Dial(ctx context.Context, network, addr, host string) (net.Conn, error) {
+	cfg, err := t.For(host)
+	if err != nil {
+		return nil, err
+	}
+	return (&tls.Dialer{Config: cfg}).DialContext(ctx, network, addr)
+}
+
+// NewTLS reads the files and returns what Config.TLS needs. The files are read again when they change, at the next
+// handshake, so that a renewed certificate or authority needs no restart; while they cannot be read
+// (half written), what was read last serves.
+func NewTLS(cfg TLSConfig) (*TLS, error) {
+	if cfg.Settings == "" {
+		cfg.Settings = settingTLS
+	}
+	ca, cert, key := cfg.Settings+"_ca_file", cfg.Settings+"_cert_file", cfg.Settings+"_key_file"
+	out := &TLS{config: &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         cfg.ServerName,
 		InsecureSkipVerify: cfg.Insecure, //nolint:gosec // the user's explicit choice
-	}
+	}}
 	if cfg.CA != "" {
-		pem, err := os.ReadFile(cfg.CA)
-		if err != nil {
-			return nil, fmt.Errorf("kafka: %s: %w", settingTLSCA, err)
-		}
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("kafka: %s: %s holds no PEM certificate", settingTLSCA, cfg.CA)
+		out.roots = &followed[x509.CertPool]{files: []string{cfg.CA}, load: func() (*x509.CertPool, error) {
+			pem, err := os.ReadFile(cfg.CA)
+			if err != nil {
+				return nil, fmt.Errorf("kafka: %s: %w", ca, err)
+			}
+			pool := x509.NewCertPool()
+			if !pool.AppendCertsFromPEM(pem) {
+				return nil, fmt.Errorf("kafka: %s: %s holds no PEM certificate", ca, cfg.CA)
+			}
+			return pool, nil
+		}}
+		if _, err := out.roots.get(); err != nil {
+			return nil, err
 		}
 	}
 	if (cfg.Cert == "") != (cfg.Key == "") {
-		return nil, fmt.Errorf("kafka: %s and %s go together: one is set, the other is not", settingTLSCert, settingTLSKey)
+		return nil, fmt.Errorf("kafka: %s and %s go together: one is set, the other is not", cert, key)
 	}
 	if cfg.Cert != "" {
-		r := &reloadingCert{certFile: cfg.Cert, keyFile: cfg.Key}
-		if _, err := r.get(nil); err != nil {
+		pair := &followed[tls.Certificate]{files: []string{cfg.Cert, cfg.Key}, load: func() (*tls.Certificate, error) {
+			c, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
+			if err != nil {
+				return nil, fmt.Errorf("kafka: %s %s, %s %s: %w", cert, cfg.Cert, key, cfg.Key, err)
+			}
+			return &c, nil
+		}}
+		if _, err := pair.get(); err != nil {
 			return nil, err
 		}
-		out.GetClientCertificate = r.get
+		out.config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.get() }
 	}
 	return out, nil
 }
 
-// reloadingCert is a client certificate that follows its files.
-type reloadingCert struct {
-	certFile, keyFile string
+// followed is what was read from files, and is read again once they have changed.
+type followed[T any] struct {
+	files []string
+	load  func() (*T, error)
 
-	mu      sync.Mutex
-	cert    *tls.Certificate
-	certMod time.Time
-	keyMod  time.Time
+	mu   sync.Mutex
+	last *T
+	mod  []time.Time // when the files had changed last
 }
 
-func (r *reloadingCert) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	cs, cerr := os.Stat(r.certFile)
-	ks, kerr := os.Stat(r.keyFile)
-	if err := errors.Join(cerr, kerr); err != nil {
-		if r.cert != nil {
-			return r.cert, nil
+// get returns what the files hold, or held when they could be read last.
+func (f *followed[T]) get() (*T, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var mod []time.Time
+	for _, name := range f.files {
+		s, err := os.Stat(name)
+		if err != nil {
+			break // load says why
 		}
-		return nil, fmt.Errorf("kafka: %s, %s: %w", settingTLSCert, settingTLSKey, err)
+		mod = append(mod, s.ModTime())
 	}
-	if r.cert != nil && cs.ModTime().Equal(r.certMod) && ks.ModTime().Equal(r.keyMod) {
-		return r.cert, nil
+	if f.last != nil && slices.EqualFunc(mod, f.mod, time.Time.Equal) {
+		return f.last, nil
 	}
-	cert, err := tls.LoadX509KeyPair(r.certFile, r.keyFile)
-	if err != nil {
-		if r.cert != nil {
-			return r.cert, nil
-		}
-		return nil, fmt.Errorf("kafka: %s %s, %s %s: %w", settingTLSCert, r.certFile, settingTLSKey, r.keyFile, err)
+	v, err := f.load()
+	switch {
+	case err == nil:
+		f.last, f.mod = v, mod
+	case f.last == nil:
+		return nil, err
 	}
-	r.cert, r.certMod, r.keyMod = &cert, cs.ModTime(), ks.ModTime()
-	return r.cert, nil
+	return f.last, nil
 }
 
 // dialError returns the error of a connection that failed, with the setting to check. Nothing was sent, also where the

@@ -20,7 +20,7 @@ import (
 	"odradek/processor/kafka/internal/brokertest"
 )
 
-func mustTLS(t *testing.T, cfg TLSConfig) *tls.Config {
+func mustTLS(t *testing.T, cfg TLSConfig) *TLS {
 	t.Helper()
 	out, err := NewTLS(cfg)
 	if err != nil {
@@ -163,8 +163,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestCertificateReload: a renewed client certificate is used from the next
-// connection on; a half-written one is not.
+// TestCertificateReload: a renewed client certificate and a renewed authority are used from the next
+// connection on; a half-written file is not.
 func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()
 	a := brokertest.NewAuthority(t)
@@ -185,7 +185,7 @@ func TestCertificateReload(t *testing.T) {
 		return path
 	}
 	_, _, cert, key := a.Issue("first", nil)
-	cfg := mustTLS(t, TLSConfig{CA: brokertest.File(t, dir, "ca.pem", a.PEM), Cert: put("c.pem", cert), Key: put("c.key", key)})
+	cfg := mustTLS(t, TLSConfig{CA: put("ca.pem", brokertest.NewAuthority(t).PEM), Cert: put("c.pem", cert), Key: put("c.key", key)})
 	connect := func(want string) {
 		t.Helper()
 		c, err := Open(brokertest.Within(t, 30*time.Second), Config{Brokers: fake.ListenAddrs(), TLS: cfg})
@@ -197,6 +197,13 @@ func TestCertificateReload(t *testing.T) {
 			t.Fatalf("connected as %v, want %v", seen.Load(), want)
 		}
 	}
+	if c, err := Open(brokertest.Within(t, 30*time.Second), Config{Brokers: fake.ListenAddrs(), TLS: cfg}); err == nil {
+		c.Close()
+		t.Fatal("connected to brokers of another authority")
+	}
+	put("ca.pem", a.PEM)
+	connect("first")
+	put("ca.pem", a.PEM[:10])
 	connect("first")
 	_, _, cert, key = a.Issue("second", nil)
 	put("c.pem", cert[:len(cert)/2])
@@ -216,4 +223,26 @@ func mustSASL(t *testing.T, mechanism, user, password string) sasl.Mechanism {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// TestFollowPassword: a login takes the password of now.
+func TestFollowPassword(t *testing.T) {
+	fake := brokertest.Cluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "new"), kfake.Superuser("SCRAM-SHA-256", "u", "new"))
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256"} {
+		password := "old"
+		m, err := FollowPassword(mechanism, "u", func() string { return password })
+		brokertest.Must(t, err)
+		for _, password = range []string{"old", "new"} {
+			c, err := Open(brokertest.Within(t, 30*time.Second), Config{Brokers: fake.ListenAddrs(), SASL: m})
+			if (err == nil) != (password == "new") {
+				t.Errorf("%s, password %s: %v", mechanism, password, err)
+			}
+			if err == nil {
+				c.Close()
+			}
+		}
+	}
+	if m, err := FollowPassword("", "", func() string { return "" }); m != nil || err != nil {
+		t.Errorf("without a mechanism: %v, %v", m, err)
+	}
 }

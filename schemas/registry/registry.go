@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,10 +18,13 @@ import (
 type Config struct {
 	// URLs are base addresses of one registry, tried in turn, with a path if it
 	// has one, as "http://apicurio:8080/apis/ccompat/v7".
-	URLs               []string
-	Username, Password string // basic auth
-	BearerToken        string // or a token
-	TLS                *tls.Config
+	URLs     []string
+	Username string        // basic authentication, with Password
+	Password func() string // asked for each request
+	// Token returns a bearer token, in place of user name and password; asked for each request.
+	Token     func(context.Context) (string, error)
+	Headers   map[string]string // further ones
+	Transport *http.Transport   // nil: http.DefaultTransport
 	// CacheDir is the folder that keeps fetched schemas across restarts; "" for none. Several workers and registries
 	// may share it. An unusable folder is no error: see CacheFault.
 	CacheDir string
@@ -117,10 +119,10 @@ func New(c Config) (*Client, error) {
 	if len(r.urls) == 0 && len(faults) == 0 {
 		faults = append(faults, errors.New("registry: schema_registry_url is empty"))
 	}
-	if c.Username == "" && c.Password != "" {
+	if c.Username == "" && c.Password != nil {
 		faults = append(faults, errors.New("registry: schema_registry_password without schema_registry_username"))
 	}
-	if c.Username != "" && c.BearerToken != "" {
+	if c.Username != "" && c.Token != nil {
 		faults = append(faults, errors.New("registry: schema_registry_username and schema_registry_token: give one"))
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -136,8 +138,10 @@ func New(c Config) (*Client, error) {
 	if c.CacheDir != "" {
 		r.cache.disk, r.fault = openDiskCache(c.CacheDir, r.urls)
 	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig = c.TLS
+	t := c.Transport
+	if t == nil {
+		t = http.DefaultTransport.(*http.Transport).Clone()
+	}
 	r.client = &http.Client{Transport: t}
 	return r, nil
 }

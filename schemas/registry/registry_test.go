@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,8 +51,8 @@ func TestRegistryConfig(t *testing.T) {
 		{Config{URLs: []string{"registry:8081"}}, "schema_registry_url"},
 		{Config{URLs: []string{"http://u:secret@h", "ftp://u:secret@h"}}, "schema_registry_url"},
 		{Config{URLs: []string{"http://u:p@h"}, Username: "u"}, "schema_registry_username"},
-		{Config{URLs: []string{"http://h"}, Password: "p"}, "schema_registry_password without"},
-		{Config{URLs: []string{"http://h"}, Username: "u", BearerToken: "t"}, "schema_registry_token"},
+		{Config{URLs: []string{"http://h"}, Password: fixed("p")}, "schema_registry_password without"},
+		{Config{URLs: []string{"http://h"}, Username: "u", Token: fixedToken("t")}, "schema_registry_token"},
 	} {
 		_, err := New(c.c)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
@@ -264,9 +265,9 @@ func TestRegistryAuth(t *testing.T) {
 		c    Config
 		want string
 	}{
-		{Config{URLs: []string{f.URL()}, Username: "user", Password: "pass"}, ""},
+		{Config{URLs: []string{f.URL()}, Username: "user", Password: fixed("pass")}, ""},
 		{Config{URLs: []string{with}}, ""},
-		{Config{URLs: []string{f.URL()}, Username: "user", Password: "word"}, "schema_registry_username"},
+		{Config{URLs: []string{f.URL()}, Username: "user", Password: fixed("word")}, "schema_registry_username"},
 		{Config{URLs: []string{f.URL()}}, "schema_registry_username"},
 		{Config{URLs: []string{strings.Replace(with, ":pass", ":secret", 1)}}, "schema_registry_username"},
 	} {
@@ -277,7 +278,7 @@ func TestRegistryAuth(t *testing.T) {
 		}
 	}
 	token := schematest.NewRegistry(t, srfake.WithAuth("Bearer abc"))
-	if err := open(t, Config{URLs: []string{token.URL()}, BearerToken: "abc"}).Ping(t.Context()); err != nil {
+	if err := open(t, Config{URLs: []string{token.URL()}, Token: fixedToken("abc")}).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -290,7 +291,7 @@ func TestRegistryTLS(t *testing.T) {
 	defer s.Close()
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
-	if err := open(t, Config{URLs: []string{s.URL}, TLS: &tls.Config{RootCAs: pool}}).Ping(t.Context()); err != nil {
+	if err := open(t, Config{URLs: []string{s.URL}, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 	err := open(t, Config{URLs: []string{s.URL}}).Ping(t.Context())
@@ -390,4 +391,32 @@ func FuzzDiskFile(f *testing.F) {
 			t.Fatal(len(body))
 		}
 	})
+}
+
+// fixed and fixedToken are credentials that do not change.
+func fixed(password string) func() string { return func() string { return password } }
+
+func fixedToken(token string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return token, nil }
+}
+
+// TestRegistryHeaders: the headers of the configuration and a token that is asked for anew go with each request.
+func TestRegistryHeaders(t *testing.T) {
+	var seen []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.Header.Get("Authorization")+" "+r.Header.Get("target-sr-cluster"))
+		fmt.Fprint(w, "[]")
+	}))
+	defer s.Close()
+	n := 0
+	c := open(t, Config{URLs: []string{s.URL}, Headers: map[string]string{"target-sr-cluster": "lsrc-1"},
+		Token: func(context.Context) (string, error) { n++; return fmt.Sprint("t", n), nil }})
+	for range 2 {
+		if err := c.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"Bearer t1 lsrc-1", "Bearer t2 lsrc-1"}; !slices.Equal(seen, want) {
+		t.Errorf("%q, want %q", seen, want)
+	}
 }

@@ -92,11 +92,22 @@ func (t *transport) send(ctx context.Context, base *url.URL, op, method, path st
 	if body != nil {
 		req.Header.Set("Content-Type", "application/vnd.schemaregistry.v1+json")
 	}
+	for name, value := range t.config.Headers {
+		req.Header.Set(name, value)
+	}
 	switch {
-	case t.config.BearerToken != "":
-		req.Header.Set("Authorization", "Bearer "+t.config.BearerToken)
+	case t.config.Token != nil:
+		token, err := t.config.Token(ctx)
+		if err != nil {
+			return fail(0, err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
 	case t.config.Username != "":
-		req.SetBasicAuth(t.config.Username, t.config.Password)
+		password := ""
+		if t.config.Password != nil {
+			password = t.config.Password()
+		}
+		req.SetBasicAuth(t.config.Username, password)
 	case base.User != nil:
 		password, _ := base.User.Password()
 		req.SetBasicAuth(base.User.Username(), password)

@@ -160,8 +160,8 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 		}
 		executor(r, c)
 	}
-	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {
-		r.Warn(config.Prefix+"KAFKA_SASL_MECHANISM", "PLAIN without TLS sends the password in clear text",
+	if k := &c.Kafka; k.SASLMechanism != "" && !strings.HasPrefix(k.SASLMechanism, "SCRAM") && !k.TLS {
+		r.Warn(config.Prefix+"KAFKA_SASL_MECHANISM", k.SASLMechanism+" without TLS sends the credentials in clear text",
 			"set "+config.Prefix+"KAFKA_TLS=true or use SCRAM")
 	}
 	if c.Kafka.TLSInsecure {
@@ -169,7 +169,7 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 	}
 	for _, u := range c.Registry.URLs {
 		if strings.HasPrefix(u, "http://") && (c.Registry.Password.Reveal() != "" || c.Registry.Token.Reveal() != "" ||
-			strings.Contains(u, "@")) {
+			c.Registry.OAuth.TokenURL != "" || strings.Contains(u, "@")) {
 			r.Warn(config.Prefix+"SCHEMA_REGISTRY_URL", "credentials are sent in clear text over http", "use https")
 		}
 	}

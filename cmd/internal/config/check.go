@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"odradek/processor/cycle"
+	"odradek/processor/kafka"
 	"odradek/processor/state/rules"
 	"odradek/schemas/formats"
 )
@@ -184,11 +185,43 @@ func (k *checker) kafka() {
 	if s.TLS && k.ok("KAFKA_TLS_CA_FILE", "KAFKA_TLS_CERT_FILE", "KAFKA_TLS_KEY_FILE") {
 		k.faults = append(k.faults, s.tlsFaults()...)
 	}
+	k.sasl()
+}
+
+// sasl checks the settings of the login at brokers.
+func (k *checker) sasl() {
+	s := &k.c.Kafka
+	const mechanisms = "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+	isOAuth, isAWS, token := s.SASLMechanism == oauthBearer, s.SASLMechanism == awsMSK, s.OAuthToken.Reveal() != ""
+	only := func(is, set bool, name, mechanism string) {
+		if set && !is && k.ok("KAFKA_SASL_MECHANISM") {
+			k.add(name, "set, but "+Prefix+"KAFKA_SASL_MECHANISM is not "+mechanism, "set that, or unset this")
+		}
+	}
+	only(isAWS, s.AWSRegion != "", "KAFKA_AWS_REGION", awsMSK)
+	only(isOAuth, token, "KAFKA_OAUTH_TOKEN", oauthBearer)
+	only(isOAuth, len(s.Extensions) > 0, "KAFKA_OAUTH_EXTENSIONS", oauthBearer)
+	only(isOAuth, s.OAuth != oauthSettings{}, "KAFKA_OAUTH_TOKEN_URL", oauthBearer)
+	for _, e := range s.Extensions {
+		if !extensionRE.MatchString(e) {
+			k.add("KAFKA_OAUTH_EXTENSIONS", fmt.Sprintf("%q is not a name of letters, = and a value", e), "write it like logicalCluster=lkc-1")
+		}
+	}
 	switch {
+	case isOAuth && token && s.OAuth != oauthSettings{}:
+		k.add("KAFKA_OAUTH_TOKEN", "set together with "+Prefix+"KAFKA_OAUTH_TOKEN_URL", "keep one of them")
+	case isOAuth:
+		k.oauth(&s.OAuth, "KAFKA_OAUTH_", !token)
+	}
+	switch {
+	case isOAuth || isAWS:
+		if s.Username != "" || s.Password.Reveal() != "" {
+			k.add("KAFKA_USERNAME", "a user name or password is set, but "+Prefix+"KAFKA_SASL_MECHANISM is "+s.SASLMechanism, "unset them")
+		}
 	case s.SASLMechanism == "" && s.Username != "":
-		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_USERNAME is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_USERNAME is", mechanisms)
 	case s.SASLMechanism == "" && s.Password.Reveal() != "":
-		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_PASSWORD is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_PASSWORD is", mechanisms)
 	case s.SASLMechanism != "":
 		if s.Username == "" {
 			k.add("KAFKA_USERNAME", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "")
@@ -198,6 +231,9 @@ func (k *checker) kafka() {
 		}
 	}
 }
+
+// extensionRE is a SASL extension (RFC 7628, section 3.1): a name and printable characters.
+var extensionRE = regexp.MustCompile(`^[A-Za-z]+=[\x20-\x7e]+$`)
 
 func hostPortFault(s string) string {
 	host, port, err := net.SplitHostPort(s)
@@ -293,9 +329,22 @@ func (k *checker) registry() {
 	if s.Token.Reveal() != "" && s.Username != "" {
 		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+Prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
 	}
+	k.oauth(&s.OAuth, "SCHEMA_REGISTRY_OAUTH_", false)
+	tokens := s.OAuth != oauthSettings{}
+	if tokens && (s.Token.Reveal() != "" || s.Username != "") {
+		k.add("SCHEMA_REGISTRY_OAUTH_TOKEN_URL", "set together with a user name or a token", "keep one of them")
+	}
+	if (s.Cluster != "" || s.Pool != "") && !tokens && s.Token.Reveal() == "" {
+		k.add("SCHEMA_REGISTRY_LOGICAL_CLUSTER", "set, or the identity pool, but no token", "set "+Prefix+"SCHEMA_REGISTRY_OAUTH_TOKEN_URL")
+	}
 	if s.CAFile != "" {
 		if _, err := certPool(s.CAFile); err != nil {
 			k.add("SCHEMA_REGISTRY_CA_FILE", err.Error(), "")
+		}
+	}
+	if s.CertFile != "" || s.KeyFile != "" {
+		if _, err := kafka.NewTLS(kafka.TLSConfig{Settings: registryTLS, Cert: s.CertFile, Key: s.KeyFile}); err != nil {
+			k.add("SCHEMA_REGISTRY_CERT_FILE", strings.TrimPrefix(err.Error(), "kafka: "), "name a certificate and its key that the worker may read")
 		}
 	}
 	if m.SchemaFile != "" {

@@ -71,17 +71,31 @@ type Config struct {
 }
 
 type kafkaSettings struct {
-	Brokers       []string `env:"BROKERS" envDefault:"localhost:9092" doc:"Bootstrap brokers, host:port."`
-	ClientID      string   `env:"CLIENT_ID" envDefault:"odradek" doc:"Client id in the brokers' logs and quotas."`
-	TLS           bool     `env:"TLS" envDefault:"false" doc:"Use TLS to the brokers."`
-	TLSCAFile     string   `env:"TLS_CA_FILE" doc:"PEM file of certificate authorities; without it the system's."`
-	TLSCertFile   string   `env:"TLS_CERT_FILE" doc:"PEM file of the client certificate."`
-	TLSKeyFile    string   `env:"TLS_KEY_FILE" doc:"PEM file of its key."`
-	TLSServerName string   `env:"TLS_SERVER_NAME" doc:"Name in the brokers' certificate, if it is not the address."`
-	TLSInsecure   bool     `env:"TLS_INSECURE" envDefault:"false" doc:"Do not verify the brokers' certificate. For tests only."`
-	SASLMechanism string   `env:"SASL_MECHANISM" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512" doc:"SASL mechanism; empty: none."`
-	Username      string   `env:"USERNAME" doc:"SASL user name."`
-	Password      Secret   `env:"PASSWORD" doc:"SASL password."`
+	Brokers       []string      `env:"BROKERS" envDefault:"localhost:9092" doc:"Bootstrap brokers, host:port."`
+	ClientID      string        `env:"CLIENT_ID" envDefault:"odradek" doc:"Client id in the brokers' logs and quotas."`
+	TLS           bool          `env:"TLS" envDefault:"false" doc:"Use TLS to the brokers."`
+	TLSCAFile     string        `env:"TLS_CA_FILE" doc:"PEM file of certificate authorities; without it the system's."`
+	TLSCertFile   string        `env:"TLS_CERT_FILE" doc:"PEM file of the client certificate."`
+	TLSKeyFile    string        `env:"TLS_KEY_FILE" doc:"PEM file of its key."`
+	TLSServerName string        `env:"TLS_SERVER_NAME" doc:"Name in the brokers' certificate, if it is not the address."`
+	TLSInsecure   bool          `env:"TLS_INSECURE" envDefault:"false" doc:"Do not verify the brokers' certificate. For tests only."`
+	SASLMechanism string        `env:"SASL_MECHANISM" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER|AWS_MSK_IAM" doc:"SASL mechanism; empty: none. AWS_MSK_IAM takes AWS credentials where the AWS SDK finds them. See docs/operations/kafka.md."`
+	Username      string        `env:"USERNAME" doc:"SASL user name."`
+	Password      Secret        `env:"PASSWORD" doc:"SASL password."`
+	AWSRegion     string        `env:"AWS_REGION" derived:"from the brokers' names" doc:"AWS region of the brokers, for AWS_MSK_IAM, as eu-west-1."`
+	OAuthToken    Secret        `env:"OAUTH_TOKEN" doc:"Token for OAUTHBEARER that another program keeps fresh in the file of ODRADEK_KAFKA_OAUTH_TOKEN_FILE, instead of OAUTH_TOKEN_URL."`
+	Extensions    []string      `env:"OAUTH_EXTENSIONS" doc:"SASL extensions of OAUTHBEARER, as logicalCluster=lkc-1,identityPoolId=pool-1 for Confluent Cloud."`
+	OAuth         oauthSettings `envPrefix:"OAUTH_"`
+}
+
+// oauthSettings say where tokens for client credentials come from.
+type oauthSettings struct {
+	TokenURL string `env:"TOKEN_URL" doc:"Token endpoint of an identity provider, as https://login.example.com/oauth2/token: it gives tokens for client credentials (OAuth 2.0)."`
+	ClientID string `env:"CLIENT_ID" doc:"Client id at the token endpoint."`
+	Secret   Secret `env:"CLIENT_SECRET" doc:"Client secret at the token endpoint."`
+	Scope    string `env:"SCOPE" doc:"Scopes to ask for, separated by spaces, as api://kafka/.default."`
+	Audience string `env:"AUDIENCE" doc:"Audience to ask for, where the provider wants one, as kafka."`
+	CAFile   string `env:"CA_FILE" doc:"PEM file of the token endpoint's certificate authorities; without it the system's."`
 }
 
 type groupSettings struct {
@@ -102,6 +116,11 @@ type registrySettings struct {
 	Password Secret        `env:"PASSWORD" doc:"Password for basic authentication."`
 	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`
 	CAFile   string        `env:"CA_FILE" doc:"PEM file of certificate authorities for https."`
+	CertFile string        `env:"CERT_FILE" doc:"PEM file of the client certificate, where the registry asks for one."`
+	KeyFile  string        `env:"KEY_FILE" doc:"PEM file of its key."`
+	OAuth    oauthSettings `envPrefix:"OAUTH_"`
+	Cluster  string        `env:"LOGICAL_CLUSTER" doc:"Confluent Cloud's id of the registry, as lsrc-1, with a token."`
+	Pool     string        `env:"IDENTITY_POOL" doc:"Confluent Cloud's id of the identity pool, as pool-1, with a token."`
 	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder of fetched schemas, for starts without the registry; off: none. Default: schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder."`
 	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record and its partition wait for a schema that the registry does not have yet. Then the record is a dead letter."`
 }

@@ -3,10 +3,13 @@ package config
 import (
 	"crypto/x509"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"odradek/cmd/internal/credentials"
 	"odradek/processor"
 	"odradek/processor/kafka"
 )
@@ -23,12 +26,77 @@ func (c *Config) KafkaConfig() (kafka.Config, error) {
 		}
 		cfg.TLS = t
 	}
-	m, err := kafka.NewSASL(s.SASLMechanism, s.Username, s.Password.Reveal())
-	if err != nil {
-		return cfg, err
+	switch s.SASLMechanism {
+	case awsMSK:
+		cfg.SASL = credentials.NewAWS(s.AWSRegion).Login()
+	case oauthBearer:
+		o, err := s.OAuth.source("kafka_oauth")
+		if err != nil {
+			return cfg, err
+		}
+		if s.OAuthToken.Reveal() != "" {
+			o.Token = s.OAuthToken.Current
+		}
+		o.Values = map[string]string{}
+		for _, e := range s.Extensions {
+			name, value, _ := strings.Cut(e, "=")
+			o.Values[name] = value
+		}
+		cfg.SASL = credentials.NewTokens(o).Login()
+	default:
+		m, err := kafka.FollowPassword(s.SASLMechanism, s.Username, s.Password.Current)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.SASL = m
 	}
-	cfg.SASL = m
 	return cfg, nil
+}
+
+// The mechanisms of SASL without a user name.
+const (
+	oauthBearer = "OAUTHBEARER"
+	awsMSK      = "AWS_MSK_IAM"
+)
+
+// source returns where tokens come from; settings is what the names of the settings begin with.
+func (s *oauthSettings) source(settings string) (credentials.OAuth, error) {
+	o := credentials.OAuth{Settings: settings, TokenURL: s.TokenURL, ClientID: s.ClientID, Secret: s.Secret.Current, Scope: s.Scope,
+		Audience: s.Audience}
+	if s.CAFile != "" {
+		t, err := kafka.NewTLS(kafka.TLSConfig{Settings: settings, CA: s.CAFile})
+		if err != nil {
+			return o, err
+		}
+		o.Client = &http.Client{Transport: credentials.Transport(t)}
+	}
+	return o, nil
+}
+
+// oauth checks the settings of a source of tokens; prefix is what their names begin with after ODRADEK_. wanted says that tokens
+// have to come from there.
+func (k *checker) oauth(s *oauthSettings, prefix string, wanted bool) {
+	secret := s.Secret.Reveal()
+	any := s.TokenURL + s.ClientID + secret + s.Scope + s.Audience + s.CAFile
+	if any == "" && !wanted {
+		return
+	}
+	if s.TokenURL == "" {
+		k.add(prefix+"TOKEN_URL", "not set", "set the token endpoint, as https://login.example.com/oauth2/token")
+	} else if p, err := url.Parse(s.TokenURL); err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" || p.User != nil {
+		k.add(prefix+"TOKEN_URL", "not an http or https URL without a user", "write it like https://login.example.com/oauth2/token")
+	}
+	if s.ClientID == "" {
+		k.add(prefix+"CLIENT_ID", "not set, but tokens come from "+Prefix+prefix+"TOKEN_URL", "set the client id")
+	}
+	if secret == "" {
+		k.add(prefix+"CLIENT_SECRET", "not set, but tokens come from "+Prefix+prefix+"TOKEN_URL", "set it or "+Prefix+prefix+"CLIENT_SECRET_FILE")
+	}
+	if s.CAFile != "" {
+		if _, err := certPool(s.CAFile); err != nil {
+			k.add(prefix+"CA_FILE", err.Error(), "name a file of certificates that the worker may read")
+		}
+	}
 }
 
 // FetchConfig returns how the input is fetched: committed records, 8 MiB a response unless one partition may have more.

@@ -64,6 +64,7 @@ func (c *Config) read(vars, given map[string]string, file *fileOfSettings, fault
 		s.source = file.sourceOf(s, given, vars)
 		if s.secret {
 			s.kept = vars[s.name+fileSuffix]
+			s.field.Addr().Interface().(*Secret).file = s.kept
 		}
 	}
 	return known

@@ -1,13 +1,14 @@
 package config
 
 import (
-	"crypto/tls"
-	"fmt"
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"odradek/cmd/internal/credentials"
 	"odradek/processor"
+	"odradek/processor/kafka"
 	"odradek/processor/state/rules"
 	"odradek/schemas"
 	"odradek/schemas/avro"
@@ -17,26 +18,44 @@ import (
 	"odradek/schemas/registry"
 )
 
+// registryTLS begins the names of the settings of the registry's TLS.
+const registryTLS = "schema_registry"
+
 // RegistryConfig returns the configuration of the schema registry's client; ok is false
-// if no registry is set. An error is from reading the file of certificate authorities.
+// if no registry is set. An error is from reading the files of certificates.
 func (c *Config) RegistryConfig() (cfg registry.Config, ok bool, err error) {
 	s := &c.Registry
 	if len(s.URLs) == 0 {
 		return cfg, false, nil
 	}
-	cfg = registry.Config{
-		URLs: s.URLs, Username: s.Username, Password: s.Password.Reveal(), BearerToken: s.Token.Reveal(),
-		CacheDir: s.CacheDir, Grace: s.Grace,
-	}
+	cfg = registry.Config{URLs: s.URLs, Username: s.Username, CacheDir: s.CacheDir, Grace: s.Grace, Headers: map[string]string{}}
 	if cfg.CacheDir == Off {
 		cfg.CacheDir = ""
 	}
-	if s.CAFile != "" {
-		pool, err := certPool(s.CAFile)
+	switch {
+	case s.OAuth.TokenURL != "":
+		o, err := s.OAuth.source("schema_registry_oauth")
 		if err != nil {
-			return cfg, true, fmt.Errorf("%sSCHEMA_REGISTRY_CA_FILE: %w", Prefix, err)
+			return cfg, true, err
 		}
-		cfg.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		cfg.Token = credentials.NewTokens(o).Get
+	case s.Token.Reveal() != "":
+		cfg.Token = func(context.Context) (string, error) { return s.Token.Current(), nil }
+	case s.Username != "":
+		cfg.Password = s.Password.Current
+	}
+	// https://docs.confluent.io/cloud/current/security/authenticate/workload-identities/identity-providers/oauth
+	for name, value := range map[string]string{"target-sr-cluster": s.Cluster, "Confluent-Identity-Pool-Id": s.Pool} {
+		if value != "" {
+			cfg.Headers[name] = value
+		}
+	}
+	if s.CAFile != "" || s.CertFile != "" {
+		t, err := kafka.NewTLS(kafka.TLSConfig{Settings: registryTLS, CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile})
+		if err != nil {
+			return cfg, true, err
+		}
+		cfg.Transport = credentials.Transport(t)
 	}
 	return cfg, true, nil
 }

@@ -11,11 +11,22 @@ import (
 // Hidden replaces a secret wherever it would be printed.
 const Hidden = "(hidden)"
 
-// Value is a text that no formatting prints. Code that has to send it calls Reveal.
-type Value struct{ text string }
+// Value is a text that no formatting prints. Code that has to send it calls Reveal, or Current.
+type Value struct{ text, file string }
 
-// Reveal returns the secret itself.
+// Reveal returns the secret itself, as it was at the start.
 func (v Value) Reveal() string { return v.text }
+
+// Current returns what the secret's file holds now; where there is none, or it is empty or cannot be read, Reveal.
+func (v Value) Current() string {
+	if v.file == "" {
+		return v.text
+	}
+	if text, err := readSecret(v.file); err == nil && text != "" {
+		return text
+	}
+	return v.text
+}
 
 // UnmarshalText takes the text as it is.
 func (v *Value) UnmarshalText(b []byte) error {
