@@ -255,3 +255,17 @@ func TestComposeRules(t *testing.T) {
 		}
 	}
 }
+
+// TestChartSettings: the settings file of the Helm chart's default values has no fault.
+func TestChartSettings(t *testing.T) {
+	b, err := os.ReadFile("../../deploy/helm/values.yaml")
+	must(t, err)
+	_, rest, _ := strings.Cut(string(b), "\nconfig:\n")
+	settings, _, found := strings.Cut(rest, "\n\n")
+	file := filepath.Join(t.TempDir(), "odradek.yaml")
+	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(strings.TrimPrefix(settings, "  "), "\n  ", "\n")), 0o600))
+	term, out, _ := console()
+	if code := term.check(t.Context(), []string{"-config", file}); code != exitOK || !found {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}

@@ -82,7 +82,8 @@ func text(v any, path ...any) string {
 }
 
 // schemas compiles what objects are validated with: the OpenAPI documents of Kubernetes,
-// which kubectl-validate brings with it, and the definition of KEDA's ScaledObject (testdata, of KEDA 2.21).
+// which kubectl-validate brings with it, and the definitions of KEDA's ScaledObject (testdata, of KEDA 2.21) and of the Prometheus
+// Operator's PodMonitor (of 0.85).
 type schemas struct {
 	folder string
 	c      *jsonschema.Compiler
@@ -104,19 +105,22 @@ func newSchemas(t *testing.T) *schemas {
 	}
 	s := &schemas{folder: filepath.Join(strings.TrimSpace(string(dir)), "pkg/openapiclient/builtins", version),
 		c: jsonschema.NewCompiler(), known: map[string]*jsonschema.Schema{}}
-	b, err := os.ReadFile("testdata/keda.sh_scaledobjects.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for kind, file := range map[string]string{"keda.sh/v1alpha1 ScaledObject": "keda.sh_scaledobjects.yaml",
+		"monitoring.coreos.com/v1 PodMonitor": "monitoring.coreos.com_podmonitors.yaml"} {
+		b, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var definition object
+		if err := yaml.Unmarshal(b, &definition); err != nil {
+			t.Fatal(err)
+		}
+		schema := at(definition, "spec", "versions", 0, "schema", "openAPIV3Schema").(object)
+		strict(schema, false)
+		// An object of any kind has this part; a definition names its type alone.
+		at(schema, "properties").(object)["metadata"] = object{"type": "object"}
+		s.known[kind] = s.compile(t, file+".json", schema, "")
 	}
-	var definition object
-	if err := yaml.Unmarshal(b, &definition); err != nil {
-		t.Fatal(err)
-	}
-	scaled := at(definition, "spec", "versions", 0, "schema", "openAPIV3Schema").(object)
-	strict(scaled, false)
-	// An object of any kind has this part; a definition names its type alone.
-	at(scaled, "properties").(object)["metadata"] = object{"type": "object"}
-	s.known["keda.sh/v1alpha1 ScaledObject"] = s.compile(t, "keda.json", scaled, "")
 	return s
 }
 
@@ -186,7 +190,7 @@ func (s *schemas) of(t *testing.T, o object) *jsonschema.Schema {
 func asList(v any) []any { l, _ := v.([]any); return l }
 
 // faults lists what is wrong with the objects of an overlay.
-func faults(t *testing.T, s *schemas, objects []object) (list []string) {
+func faults(t *testing.T, s *schemas, objects []object, fromHelm bool) (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	byKind := map[string]object{}
 	for _, o := range objects {
@@ -199,7 +203,11 @@ func faults(t *testing.T, s *schemas, objects []object) (list []string) {
 			add("%s: %v", kind, err)
 		}
 	}
-	for _, kind := range []string{"StatefulSet", "Service", "PodDisruptionBudget", "ConfigMap", "ScaledObject"} {
+	scaled, monitor := byKind["ScaledObject"], byKind["PodMonitor"]
+	for _, kind := range []string{"Namespace", "StatefulSet", "Service", "PodDisruptionBudget", "ConfigMap"} {
+		if kind == "Namespace" && fromHelm {
+			continue
+		}
 		if byKind[kind] == nil {
 			add("there is no %s", kind)
 			return list
@@ -229,16 +237,31 @@ func faults(t *testing.T, s *schemas, objects []object) (list []string) {
 		add("Service: it must be headless")
 	}
 
+	if text(byKind["PodDisruptionBudget"], "spec", "unhealthyPodEvictionPolicy") != "AlwaysAllow" {
+		add("PodDisruptionBudget: a worker that is not ready holds up a drain")
+	}
+
 	// The settings.
 	settings, _ := at(byKind["ConfigMap"], "data").(object)
-	from := asList(at(worker, "envFrom"))
-	if text(from, 0, "configMapRef", "name") != text(byKind["ConfigMap"], "metadata", "name") {
-		add("StatefulSet: no ConfigMap %q", text(from, 0, "configMapRef", "name"))
-	}
 	identity := false
 	environment := map[string]string{}
-	for k, v := range settings {
-		environment[k] = fmt.Sprint(v)
+	if fromHelm {
+		environment = settingsOf(t, text(settings, "odradek.yaml"))
+		if text(pod, "spec", "volumes", 0, "configMap", "name") != text(byKind["ConfigMap"], "metadata", "name") {
+			add("StatefulSet: no ConfigMap %q", text(pod, "spec", "volumes", 0, "configMap", "name"))
+		}
+		pod := at(pod, "spec")
+		if got := text(pod, "containers", 0, "volumeMounts", 0, "mountPath"); got != text(pod, "containers", 0, "args", 2) {
+			add("the settings file is mounted at %s", got)
+		}
+	} else {
+		from := asList(at(worker, "envFrom"))
+		if text(from, 0, "configMapRef", "name") != text(byKind["ConfigMap"], "metadata", "name") {
+			add("StatefulSet: no ConfigMap %q", text(from, 0, "configMapRef", "name"))
+		}
+		for k, v := range settings {
+			environment[k] = fmt.Sprint(v)
+		}
 	}
 	for _, e := range asList(at(worker, "env")) {
 		environment[text(e, "name")] = text(e, "value")
@@ -249,7 +272,7 @@ func faults(t *testing.T, s *schemas, objects []object) (list []string) {
 	}
 	documented := documentedSettings(t)
 	for k := range environment {
-		if !slices.Contains(documented, k) {
+		if !slices.Contains(documented, strings.TrimSuffix(k, "_FILE")) {
 			add("there is no setting %s", k)
 		}
 	}
@@ -262,8 +285,8 @@ func faults(t *testing.T, s *schemas, objects []object) (list []string) {
 	}
 	_, port, _ := strings.Cut(environment["ODRADEK_HTTP_ADDR"], ":")
 	number, _ := strconv.ParseFloat(port, 64)
-	if at(worker, "ports", 0, "containerPort") != number || at(byKind["Service"], "spec", "ports", 0, "port") != number ||
-		text(pod, "metadata", "annotations", "prometheus.io/port") != port {
+	if scraped := text(pod, "metadata", "annotations", "prometheus.io/port"); at(worker, "ports", 0, "containerPort") != number ||
+		at(byKind["Service"], "spec", "ports", 0, "port") != number || scraped != port && (scraped != "" || monitor == nil) {
 		add("ODRADEK_HTTP_ADDR is %q, and not every port is that", environment["ODRADEK_HTTP_ADDR"])
 	}
 	for probe, path := range map[string]string{"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"} {
@@ -283,13 +306,21 @@ func faults(t *testing.T, s *schemas, objects []object) (list []string) {
 		add("no volume is mounted at ODRADEK_SCHEMA_REGISTRY_CACHE_DIR")
 	}
 
-	// The scaling.
-	scaled := byKind["ScaledObject"]
+	// The scaling and the scraping.
+	if monitor != nil {
+		label(monitor, "spec", "selector", "matchLabels")
+		if text(monitor, "spec", "podMetricsEndpoints", 0, "port") != text(worker, "ports", 0, "name") {
+			add("PodMonitor: no port %q", text(monitor, "spec", "podMetricsEndpoints", 0, "port"))
+		}
+	}
+	if (scaled == nil) != (at(set, "spec", "replicas") != nil) {
+		add("StatefulSet: the number of replicas is KEDA's to say, and without KEDA its own")
+	}
+	if scaled == nil {
+		return list
+	}
 	if text(scaled, "spec", "scaleTargetRef", "name") != name || text(scaled, "spec", "scaleTargetRef", "kind") != "StatefulSet" {
 		add("ScaledObject: it scales %q", text(scaled, "spec", "scaleTargetRef", "name"))
-	}
-	if at(set, "spec", "replicas") != nil {
-		add("StatefulSet: it has a number of replicas, which is KEDA's to say")
 	}
 	for key, setting := range map[string]string{"bootstrapServers": "ODRADEK_KAFKA_BROKERS", "consumerGroup": "ODRADEK_GROUP", "topic": "ODRADEK_TOPICS"} {
 		if got := text(scaled, "spec", "triggers", 0, "metadata", key); got != environment[setting] {
@@ -313,17 +344,25 @@ func documentedSettings(t *testing.T) []string {
 // shows that each kind of fault is found.
 func TestManifests(t *testing.T) {
 	s := newSchemas(t)
-	for _, overlay := range []string{"cpu", "gpu"} {
-		objects := build(t, filepath.Join(manifests, "overlays", overlay))
-		for _, f := range faults(t, s, objects) {
+	for overlay, folder := range map[string]string{"cpu": manifests + "/overlays/cpu", "gpu": manifests + "/overlays/gpu",
+		"components": "testdata/components"} {
+		objects := build(t, folder)
+		for _, f := range faults(t, s, objects, false) {
 			t.Errorf("%s: %s", overlay, f)
 		}
 		all, err := json.Marshal(objects)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gpu := strings.Contains(string(all), `"nvidia.com/gpu":"1"`); gpu != (overlay == "gpu") {
+		if gpu := strings.Contains(string(all), `"nvidia.com/gpu":"1"`); gpu != (overlay != "cpu") {
 			t.Errorf("%s: asks for a GPU: %v", overlay, gpu)
+		}
+		kinds := regexp.MustCompile(`"kind":"(ScaledObject|PodMonitor)"`).FindAllString(string(all), -1)
+		if with := len(kinds) == 2; with != (overlay == "components") || !with && len(kinds) > 0 {
+			t.Errorf("%s needs more than a fresh cluster has: %v", overlay, kinds)
+		}
+		if overlay != "components" {
+			continue
 		}
 		for _, c := range []struct{ old, new, want string }{
 			{`"podManagementPolicy"`, `"podManagement"`, "podManagement"},
@@ -339,6 +378,9 @@ func TestManifests(t *testing.T) {
 			{`"ODRADEK_HTTP_ADDR":":9464"`, `"ODRADEK_HTTP_ADDR":":9465"`, "not every port"},
 			{`"clusterIP":"None"`, `"clusterIP":"10.0.0.1"`, "headless"},
 			{`"kind":"PodDisruptionBudget"`, `"kind":"Secret"`, "Secret"},
+			{`"unhealthyPodEvictionPolicy":"AlwaysAllow"`, `"unhealthyPodEvictionPolicy":"IfHealthyBudget"`, "holds up a drain"},
+			{`"port":"http"}]`, `"port":"web"}]`, "PodMonitor: no port"},
+			{`"kind":"Namespace"`, `"kind":"Secret"`, "no Namespace"},
 		} {
 			broken := strings.Replace(string(all), c.old, c.new, 1)
 			var list []object
@@ -352,7 +394,7 @@ func TestManifests(t *testing.T) {
 					}
 				}
 			}
-			found := faults(t, s, list)
+			found := faults(t, s, list, false)
 			if !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, c.want) }) {
 				t.Errorf("%s: %s for %s: want a fault with %q, got %q", overlay, c.new, c.old, c.want, found)
 			}
