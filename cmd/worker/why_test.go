@@ -387,11 +387,12 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	environ := append(brokers, "ODRADEK_GROUP="+topic+"-g", "ODRADEK_TOPICS="+topic, "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",
 		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s", "ODRADEK_PRESET=default",
 		"ODRADEK_UNITS=value=mm/s", "ODRADEK_SILENCE=16s",
+		"ODRADEK_DETECTOR_ANY_SHADOW=true",               // members open anomalies, too
 		"ODRADEK_DETECTOR_BOTH_THRESHOLD=conformal:0.01", // the preset's needs days to open one
 		"ODRADEK_DETECTOR_PAST_THRESHOLD=quantile:0.9")
 	runUntil(t, c, environ, topic, nil)
 	all := publishedAnomalies(t, c, topic+"-g-anomalies")
-	for _, name := range []string{"near", "shape", "flat", "past", "both", "silence"} {
+	for _, name := range []string{"near", "start", "shape", "flat", "past", "both", "silence"} {
 		list := all[name]
 		if len(list) == 0 {
 			t.Errorf("no anomaly of %s", name)
@@ -473,19 +474,18 @@ func testWhyAligned(t *testing.T, c *kafkatest.Cluster, environ []string, topic 
 func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic string) {
 	t.Helper()
 	environ = slices.DeleteFunc(slices.Clone(environ), func(s string) bool {
-		return strings.HasPrefix(s, "ODRADEK_GROUP=") || strings.HasPrefix(s, "ODRADEK_DETECTOR_BOTH_")
+		return strings.HasPrefix(s, "ODRADEK_GROUP=") || strings.HasPrefix(s, "ODRADEK_DETECTOR_ANY_")
 	})
-	environ = append(environ, "ODRADEK_GROUP="+topic+"-any", "ODRADEK_DETECTOR_BOTH_COMBINE=any",
-		"ODRADEK_DETECTOR_BOTH_MEMBERS=near,shape", "ODRADEK_DETECTOR_BOTH_THRESHOLD=fixed:1",
-		"ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.02", "ODRADEK_DETECTOR_SHAPE_THRESHOLD=quantile:0.9", "ODRADEK_DETECTOR_SHAPE_OPEN_AFTER=4")
+	environ = append(environ, "ODRADEK_GROUP="+topic+"-any", "ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.02",
+		"ODRADEK_DETECTOR_SHAPE_THRESHOLD=quantile:0.9", "ODRADEK_DETECTOR_SHAPE_OPEN_AFTER=4")
 	runUntil(t, c, environ, topic, nil)
 	all := publishedAnomalies(t, c, topic+"-any-anomalies")
-	if len(all["near"])+len(all["shape"]) > 0 {
-		t.Errorf("members have %d and %d anomalies of their own", len(all["near"]), len(all["shape"]))
+	if n := len(all["near"]) + len(all["start"]) + len(all["shape"]) + len(all["flat"]); n > 0 {
+		t.Errorf("members have %d anomalies of their own", n)
 	}
 	spoke := map[string]bool{}
-	for i := range all["both"] {
-		a := &all["both"][i]
+	for i := range all["any"] {
+		a := &all["any"][i]
 		if a.Member == nil || a.Field != "value" || len(a.Expected) != 1 || len(a.Actual) != 1 || a.Range == 0 {
 			t.Errorf("member %+v, field %q, expected %v, actual %v, range %v", a.Member, a.Field, a.Expected, a.Actual, a.Range)
 			continue
@@ -494,7 +494,7 @@ func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic stri
 			continue
 		}
 		spoke[a.Member.Name] = true
-		whyEqual(t, environ, "both", a)
+		whyEqual(t, environ, "any", a)
 		term, out, bad := console(environ...)
 		if code := term.why(t.Context(), []string{idOf(a)}); code != exitOK {
 			t.Fatalf("exit %d: %s", code, bad)
@@ -506,6 +506,6 @@ func testWhyAny(t *testing.T, c *kafkatest.Cluster, environ []string, topic stri
 		}
 	}
 	if !spoke["near"] || !spoke["shape"] {
-		t.Errorf("of %d anomalies, these members spoke: %v", len(all["both"]), spoke)
+		t.Errorf("of %d anomalies, these members spoke: %v", len(all["any"]), spoke)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"odradek/detectors/threshold"
+	"odradek/processor/anomaly"
 	"odradek/processor/state/series"
 )
 
@@ -49,6 +50,29 @@ func (s *State) followHistory(k *Key, d *series.SetDetector, a *series.Alert) {
 		return
 	}
 	s.setHistory(k, a, make([]float32, d.ThresholdInForce.Size()))
+}
+
+// endDetector closes what a detector has open of a key, and forgets its history: the sample at offset was the last that it scores
+// (DetectorConfig.Until). In a replay nothing is closed, and an open anomaly keeps its history.
+func (s *State) endDetector(k *Key, d *series.SetDetector, time, offset int64) {
+	if !d.Judged || k.Alerts == nil {
+		return
+	}
+	a := &k.Alerts.Detectors[d.Alert]
+	if s.withholds(offset) && a.Events.Open() {
+		return
+	}
+	if !a.Events.Idle() {
+		s.saveAlerts(k, d.Alert, a)
+		if c, ok := a.Events.End(anomaly.DetectorRemoved, time, offset); ok {
+			s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+		}
+	}
+	if a.History != nil {
+		s.journal.Open.PushValues(opThreshold, k, d.Alert, 0, &formerThreshold{a.Threshold, a.History})
+		s.setHistory(k, a, nil)
+		a.Threshold = nil
+	}
 }
 
 // formerThreshold is what undoes the conversion of a history to another threshold.

@@ -182,6 +182,12 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			if d.Skips(k.Name()) {
 				continue
 			}
+			if d.Ended(w.Count, k.Progress[d.Place].Fresh) {
+				if len(d.Feeds) > 0 {
+					s.warm(k, d, time, offset, noneRemain)
+				}
+				continue
+			}
 			if w.Rows < d.MinRows {
 				s.warm(k, d, time, offset, k.Remaining(d, w.Rows))
 				continue
@@ -198,6 +204,9 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			s.summarise(k, w, d)
 			if s.packs(d) {
 				s.tasks.Pack(k, &k.Series, i, d, word, b)
+				if d.Until > 0 && w.Count >= d.Until {
+					s.tasks.Defer(func() { s.endDetector(k, d, time, offset) })
+				}
 			}
 			m.Fresh = 0
 		}

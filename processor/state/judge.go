@@ -36,6 +36,10 @@ type judge struct {
 
 var nan = float32(math.NaN())
 
+// noneRemain is in place of the samples that remain before the first score of a detector that has ended: its samples have no row, but
+// ensembles do not wait for one.
+const noneRemain = math.MaxInt32
+
 // warm makes the row of a sample for which the detector has too little history, remaining samples before the first score.
 func (s *State) warm(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
 	if s.withholds(offset) && len(d.Feeds) == 0 {
@@ -51,7 +55,7 @@ func (s *State) warm(k *Key, d *series.SetDetector, time, offset int64, remainin
 func (s *State) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, remaining int32) {
 	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Remaining: remaining, Score: nan, Judged: nan, Threshold: nan,
 		Offset: offset, Time: time, About: time, Until: time, Behind: s.behind(offset)}
-	if !s.withholds(offset) {
+	if !s.withholds(offset) && remaining != noneRemain {
 		s.Rows = append(s.Rows, r)
 	}
 	s.feed(k, d, &r, nil)

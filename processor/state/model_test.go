@@ -177,6 +177,11 @@ type modelSaid struct {
 // said is a row of a detector. The ensembles score the samples that all members have got past.
 func (m *model) said(k *modelKey, i int, row flat) {
 	m.rows = append(m.rows, row)
+	m.hear(k, i, row)
+}
+
+// hear has ensembles hear a row of the i-th detector.
+func (m *model) hear(k *modelKey, i int, row flat) {
 	in := m.in // before an ensemble's score is judged
 	for e := range m.cfg.Detectors {
 		d := &m.cfg.Detectors[e]
@@ -768,16 +773,23 @@ func (m *model) enter(k *modelKey, sm Sample) Outcome {
 			}
 			w := &k.wins[wi]
 			n := len(w.rows)
+			empty := flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
+				sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, int32(f.least - n)}
+			if d.Until > 0 && int64(n) > d.Until && len(k.fresh[i]) == 0 {
+				m.hear(k, i, empty)
+				continue
+			}
 			if n < f.least {
-				m.said(k, i, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
-					sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, int32(f.least - n)})
+				m.said(k, i, empty)
 				continue
 			}
 			out = Scored
 			k.fresh[i] = append(k.fresh[i], w.rows[n-1])
 			if len(k.fresh[i]) == d.Stride {
 				m.task(k, i, w)
-				k.fresh[i] = nil
+				if k.fresh[i] = nil; d.Until > 0 && int64(n) >= d.Until {
+					m.ended(k, i, sm)
+				}
 			}
 		}
 	}
@@ -1304,6 +1316,14 @@ func (m *model) group(k *modelKey, id [16]byte, time int64) *anomaly.Group {
 
 func (m *model) tell(k *modelKey, det int32, name string, c anomaly.Change) {
 	m.told = append(m.told, flatEvent{string(k.name), name, det, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil)), 0})
+}
+
+// ended is the end of a detector of a key, with a sample.
+func (m *model) ended(k *modelKey, i int, sm Sample) {
+	if c, ok := k.events[i].End(anomaly.DetectorRemoved, sm.Time, sm.Offset); ok {
+		m.tell(k, int32(i), m.cfg.Detectors[i].Name, c)
+	}
+	k.history[i] = nil
 }
 
 // end is the end of a key.

@@ -58,6 +58,14 @@ func randomConfig(r *rand.Rand) *Config {
 	for range r.IntN(3) {
 		randomEnsemble(r, cfg)
 	}
+	for i := range cfg.Detectors {
+		member := func(d series.DetectorConfig) bool {
+			return d.Ensemble != nil && !d.Ensemble.Any && slices.Contains(d.Ensemble.Members, i)
+		}
+		if cfg.Detectors[i].Ensemble == nil && !slices.ContainsFunc(cfg.Detectors, member) && r.IntN(3) == 0 {
+			cfg.Detectors[i].Until = int64(1 + r.IntN(30))
+		}
+	}
 	if cfg.Dim > 1 && r.IntN(3) == 0 {
 		for range 1 + r.IntN(2) {
 			randomGrid(r, cfg)

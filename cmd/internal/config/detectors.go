@@ -36,6 +36,7 @@ type detectorCommon struct {
 	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" ops:"ensemble" example:"any" doc:"sum adds the members' terms. any opens one anomaly when a member's score exceeds that member's threshold; members open none of their own. See docs/detectors.md."`
 	Weights   []string `env:"WEIGHTS" derived:"1 each" ops:"ensemble" example:"1,4" doc:"Factors of the members' terms, up to 1000, with COMBINE=sum."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" example:"8" doc:"Compare the mean of this many last scores with the threshold, so that a lasting fault stands out. 8 bytes each."`
+	Until     int      `env:"UNTIL" envDefault:"0" min:"0" max:"1000000000" example:"2048" doc:"Samples of a series after which the detector ends, and its thresholds are forgotten: one with little history bridges the time until others have enough. 0: never."`
 	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" ops:"knn lof" example:"range" doc:"range divides each field by its range in the window, so that its unit does not matter."`
 	Grid      gridSettings
 	Season    seasonSettings
@@ -374,6 +375,9 @@ func (d *DetectorSettings) canonical() string {
 	}
 	if d.Smooth > 1 {
 		fmt.Fprintf(&b, ";smooth=%d", d.Smooth)
+	}
+	if d.Until > 0 {
+		fmt.Fprintf(&b, ";until=%d", d.Until)
 	}
 	if d.Scale == scaleRange {
 		b.WriteString(";scale=range")

@@ -40,7 +40,7 @@ const combineAny = "any"
 
 // memberSettings are the settings that every detector has except an ensemble: they belong to its members. sumSettings are those that
 // ensembles of any do not have.
-var memberSettings, sumSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE"}, []string{"MEMORY", "MIN_POINTS", "ALIGN", "WEIGHTS"}
+var memberSettings, sumSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE", "UNTIL"}, []string{"MEMORY", "MIN_POINTS", "ALIGN", "WEIGHTS"}
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
 
@@ -121,14 +121,17 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 		}
 		return
 	}
-	problems := twice(d.Members)
+	problems, lasts := twice(d.Members), false
 	for _, name := range d.Members {
 		at := slices.IndexFunc(k.c.Detectors, func(m DetectorSettings) bool { return m.Name == name })
+		lasts = lasts || at < 0 || k.c.Detectors[at].Until == 0
 		switch {
 		case at < 0:
 			problems = append(problems, fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix))
 		case k.c.Detectors[at].isEnsemble():
 			problems = append(problems, fmt.Sprintf("%q is an ensemble", name))
+		case !d.isAny() && k.c.Detectors[at].Until > 0:
+			problems = append(problems, fmt.Sprintf("%q ends (UNTIL), which COMBINE=sum does not allow", name))
 		case k.c.Detectors[at].Grid.Span > 0:
 			problems = append(problems, fmt.Sprintf("%q scores grids, not samples", name))
 		case k.c.Detectors[at].Stride > ensemble.MaxSpan:
@@ -136,6 +139,9 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 		case d.isAny() && k.c.Detectors[at].Alarm.Threshold == Off:
 			problems = append(problems, fmt.Sprintf("%q has no threshold, which COMBINE=any needs", name))
 		}
+	}
+	if d.isAny() && !lasts && len(d.Members) > 0 {
+		problems = append(problems, "all members end (UNTIL)")
 	}
 	if len(d.Members) < 2 || len(d.Members) > ensemble.MaxMembers {
 		problems = append(problems, fmt.Sprintf("%d members", len(d.Members)))

@@ -61,7 +61,7 @@ func TestPresetAndDetectors(t *testing.T) {
 	if len(faults)+len(warnings) > 0 {
 		t.Fatal(faults, warnings)
 	}
-	if _, list := c.Expanded(); !strings.Contains(list[0], "K=10") || !strings.Contains(list[0], "EMBED=32") || list[1] != "shape: OP=zscore" {
+	if _, list := c.Expanded(); !strings.Contains(list[0], "K=10") || !strings.Contains(list[0], "EMBED=32") || list[2] != "shape: OP=zscore" {
 		t.Errorf("%q", list)
 	}
 	// Weights are of the preset's members, and of a sum.

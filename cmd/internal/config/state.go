@@ -165,7 +165,7 @@ func (c *Config) KeystateConfig() (*state.Config, error) {
 		}
 		dc := series.DetectorConfig{
 			Name: d.Name, Detector: det, Window: w, Fields: names, Keys: keys, Patterns: patterns, Stride: d.Stride,
-			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()), MaxP: d.Grid.MaxP,
+			Until: int64(d.Until), Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()), MaxP: d.Grid.MaxP,
 			Scale: d.Scale == scaleRange,
 		}
 		if dc.Scale {
@@ -249,6 +249,9 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 		op("OP", d.Op)
 		op("WINDOW", strconv.Itoa(d.Window))
 		op("STRIDE", strconv.Itoa(d.Stride))
+		if d.Until > 0 {
+			op("UNTIL", strconv.Itoa(d.Until))
+		}
 		if d.Smooth > 1 {
 			op("SMOOTH", strconv.Itoa(d.Smooth))
 		}

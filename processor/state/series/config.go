@@ -32,6 +32,9 @@ type DetectorConfig struct {
 	Keys     func(key []byte) bool // the series that it reads; nil: all
 	Patterns []string              // of Keys, none for all; a change of them is decided on, with the reading
 	Stride   int                   // samples a task scores, at least 1
+	// Until is the number of a series' samples after which the detector scores no more, but for the stride that it is in, and has no
+	// state; 0: it never ends. A fingerprint's part. Not of a grid, an ensemble or a member of one that sums.
+	Until int64
 	// Fingerprint identifies the op, its parameters and the stride. Threshold, MaxP, Guard, Events
 	// and Shadow are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64

@@ -63,6 +63,12 @@ type Setup struct {
 // Skips reports whether the detector takes no samples of a key yet, under the reading in force.
 func (d *Setup) Skips(key []byte) bool { return d.Absent || d.Unread != nil && d.Unread(key) }
 
+// Ended reports whether the detector does not score the newest of a window's samples any more. fresh is the number of those that
+// wait for the stride.
+func (d *Setup) Ended(count int64, fresh int32) bool {
+	return d.Until > 0 && count > d.Until && fresh == 0
+}
+
 // NewSetup derives the setup of the detector at index in the configuration, on a window of
 // dim columns. MinRows is 0 if it never scores, or would make tasks that are refused.
 func NewSetup(index int, c *DetectorConfig, dim int) *Setup {

@@ -249,7 +249,7 @@ func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 			member.Feeds = append(member.Feeds, Feed{len(set.Ensembles) - 1, m})
 		}
 	}
-	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1
+	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1 && set.Windows[0].Detectors[0].Until == 0
 	set.Fixed = len(set.Windows)*(windowBytes+evenBytes) + set.Detectors*progressBytes
 	for i := range set.Windows {
 		for j := range set.Windows[i].Detectors {
