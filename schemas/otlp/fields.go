@@ -28,9 +28,11 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 	}
 	_, part := fixedLevels[first]
 	switch {
-	case s.Role == schemas.RoleKey && (len(s.Segs) == 1 && part || len(s.Segs) == 2 && (first == pathResource || first == pathAttributes)),
+	case (s.Role == schemas.RoleKey || s.Role == schemas.RoleOperand) &&
+		(len(s.Segs) == 1 && part || len(s.Segs) == 2 && (first == pathResource || first == pathAttributes)),
 		s.Role == schemas.RoleTime && len(s.Segs) == 1 && first == pathTime,
-		s.Role == schemas.RoleValue && len(s.Segs) == 1 && first == pathValue:
+		s.Role == schemas.RoleValue && len(s.Segs) == 1 && first == pathValue,
+		s.Role == schemas.RoleOperand && len(s.Segs) == 1 && (first == pathValue || first == pathTime):
 		return nil
 	}
 	return &schemas.Problem{Class: schemas.ClassMissingField, Text: [...]string{
@@ -38,7 +40,7 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 		schemas.RoleTime:     "is not time",
 		schemas.RoleValue:    "is not value",
 		schemas.RoleReadings: "is not @value, the data points of a record",
-		schemas.RoleOperand:  "is of a data point, which expressions do not read",
+		schemas.RoleOperand:  "is none of name, unit, type, scope, value, time, resource.NAME and attributes.NAME",
 	}[s.Role]}
 }
 

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strconv"
 
-	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // The messages in JSON, as far as they are read.
@@ -136,7 +136,7 @@ func (w *walk) json(body []byte) error {
 		for j := range rm.ScopeMetrics {
 			sm := &rm.ScopeMetrics[j]
 			w.begin(levelScope)
-			w.set(levelScope, []byte(pathScope), textPart([]byte(sm.Scope.Name)))
+			w.set(levelScope, []byte(pathScope), textOf([]byte(sm.Scope.Name)))
 			for k := range sm.Metrics {
 				if err := w.jsonMetric(&sm.Metrics[k]); err != nil {
 					return err
@@ -212,28 +212,28 @@ func (w *walk) attributes(l level, list []jsonAttribute) error {
 		if !w.wants(l, name) {
 			continue
 		}
-		part := schemas.KeyPart{Kind: schemas.PartEmpty}
+		var part expression.Operand
 		switch v := &a.Value; {
 		case v.String != nil:
-			part = textPart([]byte(*v.String))
+			part = textOf([]byte(*v.String))
 		case v.Bool != nil:
-			part = boolPart(*v.Bool)
+			part = boolOf(*v.Bool)
 		case v.Bytes != nil:
-			part = textPart(*v.Bytes)
+			part = textOf(*v.Bytes)
 		case v.Int != "":
 			n, err := v.Int.int()
 			if err != nil {
 				return err
 			}
-			part = schemas.KeyPart{Kind: schemas.PartNumber, Num: n}
+			part = intOf(n)
 		case v.Double != "":
 			f, err := v.Double.float()
 			if err != nil {
 				return err
 			}
-			part = floatPart(f)
+			part = floatOf(f)
 		case v.Array != nil, v.List != nil:
-			part = schemas.KeyPart{}
+			part.Kind = expression.Null
 		}
 		w.set(l, name, part)
 	}

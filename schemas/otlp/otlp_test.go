@@ -466,6 +466,55 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestOnlyIf: a condition is about each data point, with the resource, scope and metric that it is of; an attribute has its type.
+func TestOnlyIf(t *testing.T) {
+	m := benchMessage()
+	list := m.ResourceMetrics[0].ScopeMetrics[0].Metrics
+	points := list[3].GetSum().DataPoints
+	points[4].Attributes = append(points[4].Attributes,
+		&common.KeyValue{Key: "idle", Value: &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: true}}},
+		&common.KeyValue{Key: "load", Value: &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: 0.5}}},
+		&common.KeyValue{Key: "core", Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: 7}}})
+	points[5].Value = &metrics.NumberDataPoint_AsDouble{AsDouble: 5}
+	list[9].Data = &metrics.Metric_Histogram{Histogram: &metrics.Histogram{AggregationTemporality: 2,
+		DataPoints: []*metrics.HistogramDataPoint{{TimeUnixNano: 1, Count: 3, Sum: new(4.5)}}}}
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for condition, want := range map[string]int{
+		`name == "system.cpu.3"`: 10,
+		`has(attributes.cpu) && attributes["cpu"] in ["cpu2", "cpu3"] && scope == "hostmetrics"`: 18,
+		`resource["host.name"] == "web-1" && unit == "s" && type == "counter"`:                   92,
+		`resource["host.name"] == "web-2"`:                                                       0,
+		`has(attributes.idle) && attributes.idle && attributes["load"] < 0.6`:                    1,
+		`has(attributes.core) && attributes.core == 7`:                                           1,
+		`value < 50.0`: 3,
+		`name == "system.cpu.9.sum" && value == 4.5`: 1,
+		`time >= timestamp("2023-01-01T00:00:00Z")`:  90,
+		`!has(attributes.state)`:                     2,
+	} {
+		for _, body := range [][]byte{marshal(t, m), text} {
+			with := benchMapping
+			with.OnlyIf = condition
+			if faults := Format.Check(with, &schemas.Schema{}); len(faults) > 0 {
+				t.Errorf("%s: %v", condition, faults)
+			}
+			p, r := compile(t, with), schemas.Reading{}
+			for range 2 {
+				if err := p.Decode(nil, body, kafkaTime, &r); err != nil || r.Len() != want {
+					t.Errorf("%s: %d readings (%v), want %d", condition, r.Len(), err, want)
+				}
+			}
+		}
+	}
+	with := benchMapping
+	with.OnlyIf = `host == "web-1"`
+	if faults := errors.Join(Format.Check(with, &schemas.Schema{})...); faults == nil || !strings.Contains(faults.Error(), "is none of name") {
+		t.Errorf("an unknown field: %v", faults)
+	}
+}
+
 // benchMessage is one of 100 data points of 10 metrics.
 func benchMessage() *metrics.MetricsData {
 	text := func(k, v string) *common.KeyValue {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // Format is the row of OTLP in the table of formats.
@@ -52,10 +53,13 @@ type program struct {
 	id          int32
 	value, time int32 // paths; time is -1 where the times are Kafka's
 	wanted      [levels][]wanted
+	operands    [levels][]wanted     // what expressions use
+	ofPoint     []wanted             // of these the value and the time
+	used        int                  // slots of operands
 	err         *schemas.DecodeError // set: no record can be read
 }
 
-// wanted is a part of the key.
+// wanted is a part of the key, or what an expression uses.
 type wanted struct {
 	name string
 	slot int
@@ -73,7 +77,19 @@ func newProgram(l *schemas.Layout, id int32) *program {
 	for i := range l.Item.Sinks {
 		s := &l.Item.Sinks[i]
 		if bad := (fields{}).Find(s); bad != nil {
+			if s.Role == schemas.RoleOperand {
+				continue // no record has it
+			}
 			return refuse(bad.Class, s.Text, s.Role.String()+" "+bad.Text)
+		}
+		to := &p.wanted
+		if s.Role == schemas.RoleOperand {
+			p.used = max(p.used, s.Slot+1)
+			if first := s.Segs[0].Name; first == pathValue || first == pathTime {
+				p.ofPoint = append(p.ofPoint, wanted{first, s.Slot})
+				continue
+			}
+			to = &p.operands
 		}
 		switch first := s.Segs[0].Name; first {
 		case pathValue:
@@ -81,11 +97,11 @@ func newProgram(l *schemas.Layout, id int32) *program {
 		case pathTime:
 			p.time = int32(i)
 		case pathResource:
-			p.wanted[levelResource] = append(p.wanted[levelResource], wanted{s.Segs[1].Name, s.Slot})
+			to[levelResource] = append(to[levelResource], wanted{s.Segs[1].Name, s.Slot})
 		case pathAttributes:
-			p.wanted[levelPoint] = append(p.wanted[levelPoint], wanted{s.Segs[1].Name, s.Slot})
+			to[levelPoint] = append(to[levelPoint], wanted{s.Segs[1].Name, s.Slot})
 		default:
-			p.wanted[fixedLevels[first]] = append(p.wanted[fixedLevels[first]], wanted{first, s.Slot})
+			to[fixedLevels[first]] = append(to[fixedLevels[first]], wanted{first, s.Slot})
 		}
 	}
 	return p
@@ -101,6 +117,9 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		return err
 	}
 	w := walk{program: p, key: key, timestampMs: timestampMs, out: out, item: item}
+	if p.used > 0 {
+		w.used = make([]expression.Operand, p.used)
+	}
 	if err := w.record(body); err != nil {
 		var e *schemas.DecodeError
 		if errors.As(err, &e) {
@@ -124,7 +143,8 @@ type walk struct {
 	out, item   *schemas.Reading
 	parts       [schemas.MaxKeyParts]schemas.KeyPart
 	found       [schemas.MaxKeyParts]bool
-	n           int // readings
+	used        []expression.Operand // by their slots
+	n           int                  // readings
 
 	list  *schemas.Leaves // where values are listed in the place of readings
 	leafs [levels][]leaf
@@ -148,6 +168,9 @@ func (w *walk) begin(l level) {
 	for _, x := range w.wanted[l] {
 		w.parts[x.slot], w.found[x.slot] = schemas.KeyPart{Kind: schemas.PartEmpty}, false
 	}
+	for _, x := range w.operands[l] {
+		w.used[x.slot] = expression.Operand{}
+	}
 	w.leafs[l] = w.leafs[l][:0]
 }
 
@@ -158,19 +181,30 @@ func (w *walk) wants(l level, name []byte) bool {
 			return true
 		}
 	}
+	for _, x := range w.operands[l] {
+		if x.name == string(name) {
+			return true
+		}
+	}
 	return w.list != nil
 }
 
-// set notes a part of the key. Of an attribute that comes twice the first counts.
-func (w *walk) set(l level, name []byte, part schemas.KeyPart) {
+// set notes what a record has as a part of the key or for expressions. Of an attribute that comes twice the first counts.
+func (w *walk) set(l level, name []byte, v expression.Operand) {
 	for _, x := range w.wanted[l] {
 		if x.name == string(name) && !w.found[x.slot] {
-			w.parts[x.slot], w.found[x.slot] = part, true
+			w.parts[x.slot], w.found[x.slot] = partOf(&v), true
+		}
+	}
+	for _, x := range w.operands[l] {
+		if x.name == string(name) && w.used[x.slot].Kind == expression.Unknown {
+			w.used[x.slot].Set(v)
 		}
 	}
 	if w.list == nil {
 		return
 	}
+	part := partOf(&v)
 	path := string(name)
 	switch l {
 	case levelResource:
@@ -181,17 +215,42 @@ func (w *walk) set(l level, name []byte, part schemas.KeyPart) {
 	w.leafs[l] = append(w.leafs[l], leaf{path, part})
 }
 
-// textPart returns the part of a key that a text is: nothing is written of an empty one.
-func textPart(text []byte) schemas.KeyPart {
+// partOf returns the part of a key that a value is: nothing is written of an empty text, and an array or a map is none.
+func partOf(v *expression.Operand) schemas.KeyPart {
+	text := v.Text
+	switch v.Kind {
+	case expression.Null:
+		return schemas.KeyPart{}
+	case expression.Int:
+		return schemas.KeyPart{Kind: schemas.PartNumber, Num: v.Num}
+	case expression.Bool:
+		text = strconv.AppendBool(nil, v.Num != 0)
+	case expression.Double:
+		text = strconv.AppendFloat(nil, v.Float, 'g', -1, 64)
+	}
 	if len(text) == 0 {
 		return schemas.KeyPart{Kind: schemas.PartEmpty}
 	}
 	return schemas.KeyPart{Kind: schemas.PartText, Text: text}
 }
 
-func boolPart(v bool) schemas.KeyPart { return textPart(strconv.AppendBool(nil, v)) }
+func textOf(text []byte) expression.Operand {
+	return expression.Operand{Kind: expression.Text, Text: text}
+}
 
-func floatPart(f float64) schemas.KeyPart { return textPart(strconv.AppendFloat(nil, f, 'g', -1, 64)) }
+func boolOf(v bool) expression.Operand {
+	o := expression.Operand{Kind: expression.Bool}
+	if v {
+		o.Num = 1
+	}
+	return o
+}
+
+func intOf(n int64) expression.Operand { return expression.Operand{Kind: expression.Int, Num: n} }
+
+func floatOf(f float64) expression.Operand {
+	return expression.Operand{Kind: expression.Double, Float: f}
+}
 
 // metric is what is known of a metric before its data points.
 type metric struct {
@@ -237,24 +296,30 @@ func (m *metric) typeOf() string {
 // startMetric notes what parts of the key a metric has.
 func (w *walk) startMetric(m *metric) {
 	w.begin(levelMetric)
-	w.set(levelMetric, []byte(pathName), textPart(m.name))
+	w.set(levelMetric, []byte(pathName), textOf(m.name))
 	if w.wants(levelMetric, []byte(pathUnit)) {
-		w.set(levelMetric, []byte(pathUnit), textPart(m.unit))
+		w.set(levelMetric, []byte(pathUnit), textOf(m.unit))
 	}
 	if w.wants(levelMetric, []byte(pathType)) {
-		w.set(levelMetric, []byte(pathType), textPart([]byte(m.typeOf())))
+		w.set(levelMetric, []byte(pathType), textOf([]byte(m.typeOf())))
 	}
 }
 
 // rename sets the name of the metric's next readings.
 func (w *walk) rename(name []byte) {
+	v := textOf(name)
 	for _, x := range w.wanted[levelMetric] {
 		if x.name == pathName {
-			w.parts[x.slot] = textPart(name)
+			w.parts[x.slot] = partOf(&v)
+		}
+	}
+	for _, x := range w.operands[levelMetric] {
+		if x.name == pathName {
+			w.used[x.slot].Set(v)
 		}
 	}
 	if w.list != nil {
-		w.leafs[levelMetric][0].part = textPart(name)
+		w.leafs[levelMetric][0].part = partOf(&v)
 	}
 }
 
@@ -303,6 +368,7 @@ func (w *walk) reading(time uint64, v float64) error {
 			item.Parts[x.slot] = w.parts[x.slot]
 		}
 	}
+	w.express(time, v)
 	item.Values[0] = schemas.Finite(v, w.value, item)
 	switch {
 	case w.time < 0:
@@ -324,4 +390,22 @@ func (w *walk) reading(time uint64, v float64) error {
 	}
 	w.n++
 	return nil
+}
+
+// express sets what expressions use of a reading.
+func (w *walk) express(time uint64, v float64) {
+	for i := range w.operands {
+		for _, x := range w.operands[i] {
+			w.item.Operand(x.slot).Set(w.used[x.slot])
+		}
+	}
+	for _, x := range w.ofPoint {
+		switch {
+		case x.name == pathTime && time > 0 && time <= math.MaxInt64:
+			t, _ := schemas.ClockNanos.Micros(int64(time))
+			w.item.Operand(x.slot).Set(expression.Operand{Kind: expression.Time, Num: t})
+		case x.name == pathValue && v == v:
+			w.item.Operand(x.slot).Set(floatOf(v))
+		}
+	}
 }

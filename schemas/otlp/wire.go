@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"odradek/schemas"
+	"odradek/schemas/expression"
 )
 
 // field is a field of a message off the wire: bits, or bytes.
@@ -86,7 +86,7 @@ func (w *walk) scopeMetrics(b []byte) error {
 	if err != nil {
 		return err
 	}
-	w.set(levelScope, []byte(pathScope), textPart(name))
+	w.set(levelScope, []byte(pathScope), textOf(name))
 	return each(b, 2, w.metric)
 }
 
@@ -188,7 +188,7 @@ func (w *walk) attribute(l level, b []byte) error {
 	if !w.wants(l, name) {
 		return nil
 	}
-	part := schemas.KeyPart{Kind: schemas.PartEmpty}
+	var part expression.Operand
 	err := each(b, 2, func(b []byte) error {
 		for len(b) > 0 {
 			f, rest, err := next(b)
@@ -197,15 +197,15 @@ func (w *walk) attribute(l level, b []byte) error {
 			}
 			switch b = rest; {
 			case f.is(1, protowire.BytesType), f.is(7, protowire.BytesType):
-				part = textPart(f.bytes)
+				part = textOf(f.bytes)
 			case f.is(2, protowire.VarintType):
-				part = boolPart(f.bits != 0)
+				part = boolOf(f.bits != 0)
 			case f.is(3, protowire.VarintType):
-				part = schemas.KeyPart{Kind: schemas.PartNumber, Num: int64(f.bits)}
+				part = intOf(int64(f.bits))
 			case f.is(4, protowire.Fixed64Type):
-				part = floatPart(math.Float64frombits(f.bits))
+				part = floatOf(math.Float64frombits(f.bits))
 			case f.is(5, protowire.BytesType), f.is(6, protowire.BytesType), f.is(8, protowire.VarintType):
-				part = schemas.KeyPart{} // an array, a map or an index, which cannot be a part of a key
+				part.Kind = expression.Null // an array, a map or an index, which cannot be a part of a key
 			}
 		}
 		return nil
