@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -41,9 +42,19 @@ func (t terminal) config(_ context.Context, args []string) int {
 }
 
 func (t terminal) version(_ context.Context, args []string) int {
-	fs := t.flags("version", "Prints the version, and the commit that it was built from.", "")
+	fs := t.flags("version", "Prints the version, and the commit that it was built from.", "  worker version -json")
+	asJSON := fs.Bool("json", false, "print an object: version, go, os, arch")
 	if code, done := parse(fs, args); done {
 		return code
+	}
+	if *asJSON {
+		_ = json.NewEncoder(t.out).Encode(struct {
+			Version string `json:"version"`
+			Go      string `json:"go"`
+			OS      string `json:"os"`
+			Arch    string `json:"arch"`
+		}{buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH})
+		return exitOK
 	}
 	fmt.Fprintf(t.out, "odradek %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return exitOK

@@ -64,7 +64,6 @@ var notCommands = map[string][][2]string{
 	"docs/grids.md":                      {{"ODRADEK_KEY_FIELD=region", "settings"}},
 	"docs/metrics.md":                    {{"records_consumed", "a sum of metrics"}},
 	"docs/operations/change-settings.md": {{"level=ERROR", "a line of the log"}, {"ODRADEK_DETECTORS=vibration", "settings"}},
-	"docs/operations/start.md":           {{"[Service]", "a unit of systemd"}},
 	"docs/operations/why.md":             {{"anomaly    5064", "output of why"}},
 	"docs/outputs.md":                    {{`"score": null`, "a part of a record"}, {`{"id":`, "a record"}},
 }

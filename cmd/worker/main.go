@@ -3,7 +3,7 @@
 // main.go has the list of commands and the exit codes. A command has its file:
 //
 //	run           run.go: runWorker makes all parts of a worker and runs them; with processors.go, executors.go (CPU or GPU),
-//	              serve.go (page, probes), instance_id.go, tracing.go and memory.go
+//	              serve.go (page, probes), systemd.go, instance_id.go, tracing.go and memory.go
 //	check, setup  check.go, setup.go
 //	generate      generate.go
 //	suggest       suggest.go

@@ -72,6 +72,7 @@ func runWorker(ctx context.Context, settings *config.Reloader, log *slog.Logger,
 		return err
 	}
 	defer stop()
+	defer notify(ctx, os.Getenv, w.ready, w.healthy, log)()
 
 	var client *kafka.Client
 	defer func() {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -39,6 +41,12 @@ func TestVersion(t *testing.T) {
 	if code := (terminal{&out, &errs, nil}).version(t.Context(), nil); code != exitOK ||
 		!strings.HasPrefix(out.String(), "odradek "+buildVersion()+" go") {
 		t.Errorf("worker version ends with %d and prints %q %q", code, out.String(), errs.String())
+	}
+	out.Reset()
+	var object map[string]string
+	if code := (terminal{&out, &errs, nil}).version(t.Context(), []string{"-json"}); code != exitOK || json.Unmarshal(out.Bytes(), &object) != nil ||
+		len(object) != 4 || object["version"] != buildVersion() || object["arch"] != runtime.GOARCH {
+		t.Errorf("worker version -json ends with %d and prints %q", code, out.String())
 	}
 	b, err := os.ReadFile(filepath.Join("..", "..", "CHANGELOG.md"))
 	must(t, err)
