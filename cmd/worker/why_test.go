@@ -128,7 +128,7 @@ func TestWhyEveryOp(t *testing.T) {
 	}
 
 	drawn := map[string][]output.Anomaly{}
-	for _, name := range []string{"ikasst1", "svdsst3", "lof1", "scan1", "discords1", "zscore3", "season1", "flatline1"} {
+	for _, name := range []string{"ikasst1", "svdsst3", "lof1", "scan1", "discords1", "zscore3", "season1", "band1", "flatline1"} {
 		if len(all[name]) > 0 {
 			drawn[name] = all[name]
 		}
@@ -153,7 +153,7 @@ func TestWhyEveryOp(t *testing.T) {
 			t.Errorf("%s: %s %s", name, notes, errs)
 		}
 		switch r.Anomaly.Op {
-		case "ar", "discords", "flatline", "ikasst", "season", "solvingset": // they have a carry
+		case "ar", "band", "discords", "flatline", "ikasst", "season", "solvingset": // they have a carry
 		default:
 			var need, there int
 			if _, after, ok := strings.Cut(notes, "its window needs "); ok {

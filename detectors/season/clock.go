@@ -56,25 +56,34 @@ func (t Table) after(number int64) int {
 
 // Bin returns the bin of an instant, in microseconds since 1970 in UTC.
 func (c *Clock) Bin(micros int64) int {
-	at := floor(micros, 1_000_000)
-	local := at
-	if c.Offsets.Len() > 0 {
-		_, offset := c.Offsets.At(max(0, c.Offsets.after(at)-1))
-		local += int64(offset)
-	}
+	local := floor(c.local(micros), 1_000_000)
 	date := floor(local, day)
 	in, period := local-date*day, int64(day)
 	if c.Week {
-		weekday := date + 4 // 1970-01-01 was a Thursday
-		if i := c.Days.after(date) - 1; i >= 0 {
-			if d, w := c.Days.At(i); d == date {
-				weekday = int64(w)
-			}
-		}
-		in += (weekday - 7*floor(weekday, 7)) * day
+		in += c.weekday(date) * day
 		period = week
 	}
 	return int(in * int64(c.Bins) / period)
+}
+
+// local returns the local time of an instant in UTC, both in microseconds since 1970.
+func (c *Clock) local(micros int64) int64 {
+	if c.Offsets.Len() == 0 {
+		return micros
+	}
+	_, offset := c.Offsets.At(max(0, c.Offsets.after(floor(micros, 1_000_000))-1))
+	return micros + int64(offset)*1_000_000
+}
+
+// weekday returns the day of the week that a date, in days since 1970, counts as; 0 is Sunday.
+func (c *Clock) weekday(date int64) int64 {
+	weekday := date + 4 // 1970-01-01 was a Thursday
+	if i := c.Days.after(date) - 1; i >= 0 {
+		if d, w := c.Days.At(i); d == date {
+			weekday = int64(w)
+		}
+	}
+	return weekday - 7*floor(weekday, 7)
 }
 
 func floor(a, b int64) int64 {

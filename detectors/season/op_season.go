@@ -100,14 +100,7 @@ func New(p OpParams) (detectors.Detector, error) {
 	if p.Days.Len() > 0 && !p.Week {
 		faults = append(faults, errors.New("dates that count as another day of the week need the period of a week"))
 	}
-	for _, t := range []Table{p.Offsets, p.Days} {
-		for i := 1; i < t.Len(); i++ {
-			before, _ := t.At(i - 1)
-			if at, _ := t.At(i); at <= before {
-				faults = append(faults, fmt.Errorf("%d stands after %d in a table: the order is ascending", at, before))
-			}
-		}
-	}
+	faults = append(faults, ascending(p.Offsets, p.Days)...)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("season: %w", errors.Join(faults...))
 	}
@@ -124,6 +117,19 @@ func New(p OpParams) (detectors.Detector, error) {
 	d.params.SetInt(paramOffsets, len(p.Offsets))
 	d.params = append(append(d.params, p.Offsets...), p.Days...)
 	return d, nil
+}
+
+// ascending returns the faults of the order of tables.
+func ascending(tables ...Table) (faults []error) {
+	for _, t := range tables {
+		for i := 1; i < t.Len(); i++ {
+			before, _ := t.At(i - 1)
+			if at, _ := t.At(i); at <= before {
+				faults = append(faults, fmt.Errorf("%d stands after %d in a table: the order is ascending", at, before))
+			}
+		}
+	}
+	return faults
 }
 
 func (d *detector) Op() detectors.Op        { return Op }

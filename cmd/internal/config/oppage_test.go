@@ -67,6 +67,17 @@ var pictures = map[string]picture{
 		fault:    "a reading within the usual range, at the wrong moment", samples: 900, shown: 300, from: 790, to: 791,
 		value: added(1.2),
 	},
+	"band": {
+		settings: "",
+		fault:    "a day without its peak", samples: 24 * 28, shown: 24 * 7, every: time.Hour, from: 24*25 + 9, to: 24*25 + 17,
+		value: func(rng *rand.Rand, i int, faulty bool) float64 {
+			v := 20 + rng.NormFloat64()
+			if h := i % 24; h >= 9 && h < 17 && !faulty {
+				v += 15
+			}
+			return v
+		},
+	},
 	"discord": {
 		settings: "WINDOW=600 LENGTH=40 THRESHOLD=quantile:0.95*1.3",
 		fault:    "another rhythm", samples: 1000, shown: 400, from: 840, to: 880,

@@ -19,8 +19,8 @@ import (
 // seasonSettings say which time of day and of week a sample has.
 type seasonSettings struct {
 	Period   string `env:"PERIOD" envDefault:"day" oneof:"day|week" ops:"season" example:"week" doc:"Period of the levels. With week each day of the week has its own."`
-	Zone     string `env:"ZONE" envDefault:"UTC" ops:"season" example:"Europe/Berlin" doc:"Time zone whose days count, by its IANA name. State is refused when the zone or its rules change."`
-	Calendar string `env:"CALENDAR" ops:"season" example:"holidays.txt" doc:"File of days that count as another day of the week: a line such as 2026-12-24 Saturday, or 2026-12-25 for a Sunday. Only with PERIOD=week."`
+	Zone     string `env:"ZONE" envDefault:"UTC" ops:"season band" example:"Europe/Berlin" doc:"Time zone whose days count, by its IANA name. State is refused when the zone or its rules change."`
+	Calendar string `env:"CALENDAR" ops:"season band" example:"holidays.txt" doc:"File of days that count as another day of the week: a line such as 2026-12-24 Saturday, or 2026-12-25 for a Sunday. Of op season only with PERIOD=week."`
 
 	offsets, days season.Table
 	errs          map[string]error // by the setting
@@ -151,9 +151,14 @@ func weekdayOf(name string) (time.Weekday, bool) {
 	return 0, false
 }
 
-// seasonDetector returns the detector of op season of resolved settings and the op's own.
+// seasonDetector returns the detector of op season or band of resolved settings and the op's own.
 func (d *DetectorSettings) seasonDetector() (detectors.Detector, error) {
 	v := d.values(none)
+	if d.Op == season.OpBand.String() {
+		return season.NewBand(
+			season.BandParams{Rate: v.Float("RATE"), MinPoints: v.Int("MIN_POINTS"), Offsets: d.Season.offsets, Days: d.Season.days},
+		)
+	}
 	return season.New(
 		season.OpParams{Week: d.Season.Period == "week", Bins: v.Int("BINS"), Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"),
 			Offsets: d.Season.offsets, Days: d.Season.days},
@@ -161,7 +166,9 @@ func (d *DetectorSettings) seasonDetector() (detectors.Detector, error) {
 }
 
 // isSeason reports whether the detector reads the times of samples.
-func (d *DetectorSettings) isSeason() bool { return d.Op == season.Op.String() }
+func (d *DetectorSettings) isSeason() bool {
+	return d.Op == season.Op.String() || d.Op == season.OpBand.String()
+}
 
 // season checks the settings of a detector's zone and calendar.
 func (k *checker) season(short string, d *DetectorSettings) {
@@ -179,6 +186,12 @@ func (k *checker) season(short string, d *DetectorSettings) {
 	}
 	if err := s.errs["CALENDAR"]; err != nil {
 		k.add(short+"CALENDAR", err.Error(), "")
+	}
+	if d.Op == season.OpBand.String() {
+		if s.Period == "week" {
+			k.add(short+"PERIOD", "set, but op band finds the period", "remove it")
+		}
+		return
 	}
 	if s.Calendar != "" && s.Period == "day" {
 		k.add(short+"CALENDAR", "set, but with "+Prefix+short+"PERIOD=day all days are alike", "use PERIOD=week or remove it")
