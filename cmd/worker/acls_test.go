@@ -65,7 +65,8 @@ func TestACLs(t *testing.T) {
 	t.Cleanup(c.Close)
 	input := kafkatest.Unique("in")
 	term, _, errs := console("ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","))
-	if code := term.generate(t.Context(), strings.Fields("-topic "+input+" -partitions 2 -replication 1 -sensors 5 -records 500")); code != exitOK {
+	args := strings.Fields("-topic " + input + " -partitions 2 -replication 1 -sensors 5 -records 500")
+	if code := term.generate(t.Context(), args); code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	u := c.Security.User(kafkatest.ScramSHA256)
@@ -130,7 +131,8 @@ func TestPrintACLs(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	const add = "kafka-acls.sh --bootstrap-server one:9092 --add --allow-principal 'User:CN=worker' "
-	for _, want := range []string{add + "--topic 'sensors' --operation Read\n", add + "--topic 'site-' --resource-pattern-type prefixed --operation Read\n",
+	for _, want := range []string{add + "--topic 'sensors' --operation Read\n",
+		add + "--topic 'site-' --resource-pattern-type prefixed --operation Read\n",
 		add + "--group 'plant' --operation Read\n", add + "--transactional-id 'plant-' --resource-pattern-type prefixed --operation Write\n",
 		add + "--topic 'plant-scores' --operation Write\n", add + "--topic 'plant-sensors-changelog' --operation Read --operation Write\n",
 		add + "--topic 'plant-site-' --resource-pattern-type prefixed --operation Read --operation Write\n",

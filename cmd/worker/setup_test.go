@@ -119,7 +119,8 @@ func TestGeneratorHealth(t *testing.T) {
 	}{{nil, batch}, {fail, batch}, {nil, nil}} {
 		p.last.Store(time.Now().Add(-p.limit - time.Second).UnixNano())
 		got = append(got, code())
-		if err := p.watch(slog.New(slog.DiscardHandler), func(context.Context, map[kafka.TP]*record.Batches) error { return c.err })(t.Context(), c.batch); err != c.err {
+		send := p.watch(slog.New(slog.DiscardHandler), func(context.Context, map[kafka.TP]*record.Batches) error { return c.err })
+		if err := send(t.Context(), c.batch); err != c.err {
 			t.Error(err)
 		}
 		got = append(got, code())

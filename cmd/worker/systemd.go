@@ -37,7 +37,7 @@ func notify(ctx context.Context, getenv func(string) string, ready, healthy func
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		tick := time.NewTicker(notifyTick)
 		defer tick.Stop()
 		draining := ctx.Done()

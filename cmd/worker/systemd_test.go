@@ -22,10 +22,8 @@ const unitFile = "../../deploy/systemd/odradek.service"
 
 // TestNotify: systemd hears once that the worker is ready, and of its end; its watchdog hears of a worker that is healthy, alone.
 func TestNotify(t *testing.T) {
-	dir, err := os.MkdirTemp("", "n") // a socket's path has 108 bytes at most
-	must(t, err)
-	defer os.RemoveAll(dir)
-	addr := &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unixgram"}
+	t.Chdir(t.TempDir()) // a socket's path has 108 bytes at most
+	addr := &net.UnixAddr{Name: "s", Net: "unixgram"}
 	socket, err := net.ListenUnixgram("unixgram", addr)
 	must(t, err)
 	defer socket.Close()

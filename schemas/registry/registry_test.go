@@ -291,7 +291,8 @@ func TestRegistryTLS(t *testing.T) {
 	defer s.Close()
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
-	if err := open(t, Config{URLs: []string{s.URL}, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}).Ping(t.Context()); err != nil {
+	trusting := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	if err := open(t, Config{URLs: []string{s.URL}, Transport: trusting}).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 	err := open(t, Config{URLs: []string{s.URL}}).Ping(t.Context())

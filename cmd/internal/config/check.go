@@ -338,7 +338,7 @@ func (k *checker) registry() {
 		k.add("SCHEMA_REGISTRY_LOGICAL_CLUSTER", "set, or the identity pool, but no token", "set "+Prefix+"SCHEMA_REGISTRY_OAUTH_TOKEN_URL")
 	}
 	if s.CAFile != "" {
-		if _, err := certPool(s.CAFile); err != nil {
+		if err := caFault(s.CAFile); err != nil {
 			k.add("SCHEMA_REGISTRY_CA_FILE", err.Error(), "")
 		}
 	}

@@ -40,7 +40,10 @@ const combineAny = "any"
 
 // memberSettings are the settings that every detector has except an ensemble: they belong to its members. sumSettings are those that
 // ensembles of any do not have.
-var memberSettings, sumSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE", "UNTIL"}, []string{"MEMORY", "MIN_POINTS", "ALIGN", "WEIGHTS"}
+var (
+	memberSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE", "UNTIL"}
+	sumSettings    = []string{"MEMORY", "MIN_POINTS", "ALIGN", "WEIGHTS"}
+)
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
 

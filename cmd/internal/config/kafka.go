@@ -77,8 +77,7 @@ func (s *oauthSettings) source(settings string) (credentials.OAuth, error) {
 // have to come from there.
 func (k *checker) oauth(s *oauthSettings, prefix string, wanted bool) {
 	secret := s.Secret.Reveal()
-	any := s.TokenURL + s.ClientID + secret + s.Scope + s.Audience + s.CAFile
-	if any == "" && !wanted {
+	if *s == (oauthSettings{}) && !wanted {
 		return
 	}
 	if s.TokenURL == "" {
@@ -93,7 +92,7 @@ func (k *checker) oauth(s *oauthSettings, prefix string, wanted bool) {
 		k.add(prefix+"CLIENT_SECRET", "not set, but tokens come from "+Prefix+prefix+"TOKEN_URL", "set it or "+Prefix+prefix+"CLIENT_SECRET_FILE")
 	}
 	if s.CAFile != "" {
-		if _, err := certPool(s.CAFile); err != nil {
+		if err := caFault(s.CAFile); err != nil {
 			k.add(prefix+"CA_FILE", err.Error(), "name a file of certificates that the worker may read")
 		}
 	}
@@ -136,7 +135,7 @@ func (s *kafkaSettings) tlsConfig() kafka.TLSConfig {
 // tlsFaults reads the files one by one, so that each names its own setting.
 func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 	if s.TLSCAFile != "" {
-		if _, err := certPool(s.TLSCAFile); err != nil {
+		if err := caFault(s.TLSCAFile); err != nil {
 			faults = append(faults, Fault{Name: Prefix + "KAFKA_TLS_CA_FILE", Problem: err.Error()})
 		}
 	}
@@ -158,14 +157,14 @@ func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 	return faults
 }
 
-func certPool(file string) (*x509.CertPool, error) {
+// caFault returns why a file holds no certificate authorities; nil where it does.
+func caFault(file string) error {
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", file)
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return fmt.Errorf("%s holds no PEM certificate", file)
 	}
-	return pool, nil
+	return nil
 }

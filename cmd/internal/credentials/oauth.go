@@ -91,7 +91,8 @@ func (t *Tokens) fetch(ctx context.Context) (*oauth2.Token, error) {
 	if t.o.Client != nil {
 		ctx = context.WithValue(ctx, oauth2.HTTPClient, t.o.Client)
 	}
-	cc := clientcredentials.Config{ClientID: t.o.ClientID, ClientSecret: t.o.Secret(), TokenURL: t.o.TokenURL, Scopes: strings.Fields(t.o.Scope)}
+	cc := clientcredentials.Config{ClientID: t.o.ClientID, ClientSecret: t.o.Secret(), TokenURL: t.o.TokenURL,
+		Scopes: strings.Fields(t.o.Scope)}
 	if t.o.Audience != "" {
 		cc.EndpointParams = map[string][]string{"audience": {t.o.Audience}}
 	}

@@ -18,7 +18,8 @@ import (
 func TestReverseProxy(t *testing.T) {
 	const token = "0123456789abcdef"
 	behind := httptest.NewServer(Handler(Source{Status: func() Status { return Status{} }, Access: Access{Token: token},
-		Metrics: prometheus.NewRegistry(), Ready: func() error { return nil }, Healthy: func() error { return nil }, Explorer: func() DataSource { return nil }}))
+		Metrics: prometheus.NewRegistry(), Ready: func() error { return nil }, Healthy: func() error { return nil },
+		Explorer: func() DataSource { return nil }}))
 	defer behind.Close()
 	to, err := url.Parse(behind.URL)
 	if err != nil {
