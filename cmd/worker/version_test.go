@@ -45,7 +45,8 @@ func TestVersion(t *testing.T) {
 	out.Reset()
 	var object map[string]string
 	if code := (terminal{&out, &errs, nil}).version(t.Context(), []string{"-json"}); code != exitOK ||
-		json.Unmarshal(out.Bytes(), &object) != nil || len(object) != 4 || object["version"] != buildVersion() || object["arch"] != runtime.GOARCH {
+		json.Unmarshal(out.Bytes(), &object) != nil || len(object) != 4 || object["version"] != buildVersion() ||
+		object["arch"] != runtime.GOARCH {
 		t.Errorf("worker version -json ends with %d and prints %q", code, out.String())
 	}
 	b, err := os.ReadFile(filepath.Join("..", "..", "CHANGELOG.md"))
