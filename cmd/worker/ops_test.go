@@ -23,6 +23,7 @@ var opDetectors = map[string]string{
 	"discords": "WINDOW=24 MIN_LENGTH=6 MAX_LENGTH=10 LENGTH_STEP=2 TOP=2",
 	"flatline": "TOLERANCE=0.5",
 	"ikasst":   "WINDOW=8",
+	"joint":    "WINDOW=8 GUARD=8 MEMORY=100",
 	"knn":      "WINDOW=24 K=4",
 	"lof":      "WINDOW=24 K=4",
 	"scan":     "WINDOW=24 COLUMNS=6 MODEL=normal",                   // the readings are no counts

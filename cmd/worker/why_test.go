@@ -114,9 +114,10 @@ func TestWhyEveryOp(t *testing.T) {
 	defer c.Close()
 	const input = "in"
 	environ, all := whyFleet(t, c, append(goldenDetectors(detectors.Ops()), "DETECTOR_DISCORDS1_THRESHOLD=fixed:0.1",
-		"DETECTOR_DISCORDS3_THRESHOLD=fixed:0.1"), goldenSteps, func(t *testing.T, registry, topic string) goldenSource {
-		return newGoldenInput(newMeasurements(t, registry, topic))
-	})
+		"DETECTOR_DISCORDS3_THRESHOLD=fixed:0.1", "DETECTOR_JOINT1_THRESHOLD=fixed:1", "DETECTOR_JOINT3_THRESHOLD=fixed:1"), goldenSteps,
+		func(t *testing.T, registry, topic string) goldenSource {
+			return newGoldenInput(newMeasurements(t, registry, topic))
+		})
 	explained := whyAll(t, environ, all)
 	for _, op := range detectors.Ops() {
 		if explained[op.String()] == 0 {
@@ -153,7 +154,7 @@ func TestWhyEveryOp(t *testing.T) {
 			t.Errorf("%s: %s %s", name, notes, errs)
 		}
 		switch r.Anomaly.Op {
-		case "ar", "band", "discords", "flatline", "ikasst", "season", "solvingset": // they have a carry
+		case "ar", "band", "discords", "flatline", "ikasst", "joint", "season", "solvingset": // they have a carry
 		default:
 			var need, there int
 			if _, after, ok := strings.Cut(notes, "its window needs "); ok {

@@ -5,6 +5,7 @@ package ops
 
 import (
 	// Ops without shapes.
+	_ "odradek/detectors/joint"
 	_ "odradek/detectors/knn"
 	_ "odradek/detectors/season"
 	_ "odradek/detectors/simple"

@@ -9,6 +9,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ar"
 	"odradek/detectors/discord"
+	"odradek/detectors/joint"
 	"odradek/detectors/knn"
 	"odradek/detectors/lof"
 	"odradek/detectors/simple"
@@ -68,6 +69,10 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		knn.OpTopN: {
 			{must(knn.NewTopN(knn.TopNParams{Window: 256, Top: 3})), 7, spike},
 			{must(knn.NewTopN(knn.TopNParams{Window: 100, K: 5, Top: 1, Tumbling: true})), 100, spike},
+		},
+		joint.Op: {
+			{must(joint.New(joint.OpParams{Window: 8, Guard: 32, Memory: 1000})), 1, spike},
+			{must(joint.New(joint.OpParams{Window: 16, Guard: 64, Memory: 1000})), 7, spike},
 		},
 		ar.Op: {
 			{must(ar.New(ar.OpParams{Order: 8, Memory: 400})), 1, spike},

@@ -10,6 +10,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ar"
 	"odradek/detectors/discord"
+	"odradek/detectors/joint"
 	"odradek/detectors/knn"
 	"odradek/detectors/lof"
 	"odradek/detectors/scan"
@@ -130,7 +131,11 @@ func TestAnomalyShowsItsFault(t *testing.T) {
 			{must(ar.New(ar.OpParams{Order: 8, Memory: 400, Novelty: true})), 3, both},
 		},
 		season.OpBand: {{must(season.NewBand(season.BandParams{})), 1, all[:3]}},
-		season.Op:     {{must(season.New(season.OpParams{Bins: 24, Memory: 30, MinPoints: 48})), 1, all[:3]}},
+		joint.Op: {
+			{must(joint.New(joint.OpParams{Window: 8, Guard: 64, Memory: 1000})), 1, all[:3]},
+			{must(joint.New(joint.OpParams{Window: 32, Guard: 256, Memory: 1000})), 4, both},
+		},
+		season.Op: {{must(season.New(season.OpParams{Bins: 24, Memory: 30, MinPoints: 48})), 1, all[:3]}},
 		discord.Op: {
 			{must(discord.New(discord.Params{Window: 512, Length: 50, K: 2})), 16, []string{"spike", "drop", "shape", "stuck"}},
 			{must(discord.New(discord.Params{Window: 512, Length: 24})), 1, all},

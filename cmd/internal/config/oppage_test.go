@@ -128,6 +128,11 @@ var pictures = map[string]picture{
 	"scan": {
 		settings: "WINDOW=288 COLUMNS=24 THRESHOLD=fixed:10",
 	},
+	"joint": {
+		settings: "THRESHOLD=conformal:0.0025",
+		fault:    "another level for a while, of one value", samples: 1600, shown: 400, from: 1440, to: 1480,
+		value: added(1.5),
+	},
 	"season": {
 		settings: "BINS=24 THRESHOLD=fixed:6",
 		fault:    "a day without its peak", samples: 24 * 14, shown: 24 * 5, every: time.Hour, from: 24*12 + 9, to: 24*12 + 17,

@@ -39,7 +39,8 @@ var All = []Preset{
 	{"default", "readings, sequences and shapes unlike earlier ones, a start for short series, and readings that do not change", []Detector{
 		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
 			"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=16"},
-		{"start", "OP=knn WINDOW=1024 K=5 EMBED=8 STRIDE=16 MIN_POINTS=32 UNTIL=2048 THRESHOLD=conformal:0.0008+1.5 WARMUP=32 HISTORY=2048 CLOSE_AFTER=100", ""},
+		{"start", "OP=knn WINDOW=1024 K=5 EMBED=8 STRIDE=16 MIN_POINTS=32 UNTIL=2048 THRESHOLD=conformal:0.0008+1.5 WARMUP=32 " +
+			"HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"flat", stuck, ""},
 		{"past", past, ""},
@@ -62,14 +63,21 @@ var All = []Preset{
 			{"jump", "OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100",
 				"OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100"},
 		}},
-	{"vector", "samples of several values unlike earlier ones, in sequences of eight", []Detector{
-		{"near", "OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32",
-			"OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0025 HISTORY=2048 CLOSE_AFTER=32"},
+	{"vector", "samples of several values unlike earlier ones, in sequences of eight, or values that do not go together", []Detector{
+		{"near", vectorNear, vectorNear},
+		{"joint", vectorJoint, vectorJoint},
+		{"one", "OP=ensemble MEMBERS=near,joint COMBINE=any CLOSE_AFTER=32", "OP=ensemble MEMBERS=near,joint COMBINE=any CLOSE_AFTER=32"},
 	}},
 	{"change", "changes of level, also in series of about fifty samples", []Detector{
 		{"level", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16"},
 	}},
 }
+
+// vectorNear and vectorJoint are the settings of vector's members. joint finds states that near calls usual once they are in its window.
+const (
+	vectorNear  = "OP=knn WINDOW=2048 K=27 EMBED=8 STRIDE=8 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=32"
+	vectorJoint = "OP=joint THRESHOLD=conformal:0.002 HISTORY=2048 WARMUP=256 CLOSE_AFTER=32"
+)
 
 // stuck are the settings of a detector of readings that do not change for much longer than is usual
 // for their series.
