@@ -39,7 +39,8 @@ func TestGaps(t *testing.T) {
 				next[k] = at + 20_000 // a gap begins
 			}
 			key := fmt.Sprint("s", k)
-			recs[i] = kafkatest.Record{Topic: b.input, Partition: 0, Time: at, Value: fmt.Appendf(nil, `{"id":%q,"at":%d,"a":%d}`, key, at, b.n*b.n%7)}
+			recs[i] = kafkatest.Record{Topic: b.input, Partition: 0, Time: at,
+				Value: fmt.Appendf(nil, `{"id":%q,"at":%d,"a":%d}`, key, at, b.n*b.n%7)}
 			samples[key] = append(samples[key], sample{at, int64(b.n)})
 			b.n++
 		}

@@ -334,9 +334,9 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct {
 		v    any
 		want int
-	}{{Window{}, windowBytes}, {even{}, evenBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes}, {ScoreState{}, ScoreStateBytes},
-		{levels{}, levelsBytes}, {detectors.Level{}, levelBytes}, {Former{}, formerBytes}, {formerValue{}, formerValueBytes},
-		{Interval{}, intervalBytes}, {aggregated{}, aggregatedBytes}} {
+	}{{Window{}, windowBytes}, {even{}, evenBytes}, {Progress{}, progressBytes}, {Alerts{}, alertsBytes}, {Alert{}, alertBytes},
+		{ScoreState{}, ScoreStateBytes}, {levels{}, levelsBytes}, {detectors.Level{}, levelBytes}, {Former{}, formerBytes},
+		{formerValue{}, formerValueBytes}, {Interval{}, intervalBytes}, {aggregated{}, aggregatedBytes}} {
 		if got := int(reflect.TypeOf(c.v).Size()); got != c.want {
 			t.Errorf("%T has %d bytes, want %d", c.v, got, c.want)
 		}
