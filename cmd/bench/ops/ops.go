@@ -153,6 +153,7 @@ func (s *shape) input() (*input, error) {
 			}
 			copy(x, recording[(len(recording)-len(x))*k/keys:])
 		}
+		in.setTimes(x, learntRows)
 		in.windows = append(in.windows, x)
 	}
 	return in, nil
@@ -348,9 +349,41 @@ func (in *input) warmUp(ctx context.Context, e detectors.Executor, batch *detect
 	if in.size.Carry > 0 && in.carry == nil && !in.first { // what the key's next task begins with
 		r := batch.Rows(0)
 		in.carry = slices.Clone(r.Next)
+		if _, ok := in.det.(detectors.Learner); ok {
+			in.carry = in.learnt(ctx)
+		}
 		return in.warmUp(ctx, e, batch, tasks)
 	}
 	return nil
+}
+
+// learntRows are the rows that a Learner has learnt, an hour apart.
+const learntRows = 1000
+
+// learnt returns the carry of a series of noise with a daily wave.
+func (in *input) learnt(ctx context.Context) detectors.Words {
+	rng := rand.New(rand.NewPCG(3, 4))
+	r := detectors.Rows{Dim: in.dim, Fresh: learntRows, Params: in.params}
+	for i := range in.det.Window() - 1 + learntRows {
+		for range in.dim {
+			r.X64 = append(r.X64, math.Sin(2*math.Pi*float64(i)/24)+0.3*rng.NormFloat64())
+		}
+	}
+	in.setTimes(r.X64, 0)
+	size, _ := in.det.Size(detectors.View{Dim: in.dim, Rows: r.Len(), Fresh: r.Fresh})
+	r.Scores, r.Next, r.Detail = make([]float32, size.Scores), make(detectors.Words, size.Carry), make(detectors.Words, size.Detail)
+	in.op.Spec().CPU(ctx, &r, detectors.Sequential)
+	return r.Next
+}
+
+// setTimes sets the times of rows of a Timed from a number of hours on.
+func (in *input) setTimes(x []float64, from int) {
+	if _, ok := in.det.(detectors.Timed); !ok {
+		return
+	}
+	for i := range len(x) / in.dim {
+		x[i*in.dim] = float64(from+i) * 3600e6
+	}
 }
 
 func (b *Bench) opsShape(ctx context.Context, e *cuda.Executor, s *shape) ([]testbed.Row, error) {
