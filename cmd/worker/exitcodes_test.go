@@ -39,7 +39,7 @@ func TestCrashCode(t *testing.T) {
 		t.Errorf("faulty settings end with %d", code)
 	}
 	persist := []int{exitFenced, exitRefused, exitUsage}
-	for file, mark := range map[string]string{"../../docs/operations.md": "| %d |", "../../docs/operations/start.md": ""} {
+	for file, mark := range map[string]string{"../../docs/operations.md": "| %d |", "../../deploy/systemd/odradek.service": ""} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
