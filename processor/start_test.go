@@ -60,10 +60,16 @@ func (b *bench) refused(cfg Config, words ...string) {
 	}
 }
 
-// warming counts the scores from offset on that have too little history.
+// warming counts the scores from an offset on that have too little history, of series that had a full window before it.
 func (b *bench) warming(from int64) (n int) {
-	for _, s := range b.ledger() {
-		if s.Offset >= from && s.State == output.WarmingUp {
+	ledger, before := b.ledger(), map[string]int{}
+	for _, s := range ledger {
+		if s.Offset < from {
+			before[string(s.Key)]++
+		}
+	}
+	for _, s := range ledger {
+		if s.Offset >= from && s.State == output.WarmingUp && before[string(s.Key)] >= 8 {
 			n++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ar"
 	"odradek/detectors/discord"
+	"odradek/detectors/joint"
 	"odradek/detectors/knn"
 	"odradek/detectors/lof"
 	"odradek/detectors/scan"
@@ -250,8 +251,10 @@ func leveledDetectors(t *testing.T, n int, reference []float64) []leveled {
 	exact(detectors.Must(discord.New(discord.Params{Window: n, Length: 8})), 4, 1)
 	exact(detectors.Must(discord.NewTop(discord.TopParams{Window: n, MinLength: 8})), n/4, 1)
 	exact(detectors.Must(simple.NewFlatline(0)), 1, 0)
+	exact(detectors.Must(joint.New(joint.OpParams{Window: 8, Guard: 16, Memory: 200})), 1, 1)
 	exact(detectors.Must(scan.New(scan.OpParams{Cells: n, Columns: 8, Model: scan.ModelNormal, Variance: 1})), n, 0)
 	exact(detectors.Must(season.New(season.OpParams{Bins: 4, Memory: 50})), 1, 0)
+	exact(detectors.Must(season.NewBand(season.BandParams{})), 1, 0)
 	exact(detectors.Must(simple.NewValue(1, false)), 1, 0)
 	for _, op := range detectors.Ops() {
 		if table[op] == nil {

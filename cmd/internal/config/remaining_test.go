@@ -20,7 +20,8 @@ func TestRemaining(t *testing.T) {
 	settings := map[string]string{
 		"ar": "ORDER=4 MIN_POINTS=8 MEMORY=50", "band": "MIN_POINTS=40", "discord": "WINDOW=24 LENGTH=4 MAX_LENGTH=8 K=2 MIN_POINTS=18",
 		"discords": "WINDOW=24 MIN_LENGTH=6 MAX_LENGTH=10 LENGTH_STEP=2 TOP=2", "ikasst": "WINDOW=8", "knn": "WINDOW=24 K=4 MIN_POINTS=11",
-		"joint": "WINDOW=8 GUARD=16 MEMORY=100", "lof": "WINDOW=24 K=4 MIN_POINTS=13", "scan": "WINDOW=24 COLUMNS=6 MODEL=normal", "season": "BINS=3 MIN_POINTS=9",
+		"joint": "WINDOW=8 GUARD=16 MEMORY=100", "lof": "WINDOW=24 K=4 MIN_POINTS=13", "scan": "WINDOW=24 COLUMNS=6 MODEL=normal",
+		"season":     "BINS=3 MIN_POINTS=9",
 		"solvingset": "WINDOW=24 K=2 EMBED=3 TOP=1 MODEL_POINTS=8 MINE_EVERY=13 MIN_POINTS=7", "svdsst": "WINDOW=8",
 		"topn": "WINDOW=24 K=4 TOP=3", "value": "WINDOW=3", "zscore": "WINDOW=16",
 	}
