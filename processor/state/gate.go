@@ -115,7 +115,7 @@ func (s *State) admit(sm *Sample) Outcome {
 	}
 	if s.order.Lateness > 0 {
 		switch {
-		case s.tooLate(k, sm.Time) || k != nil && (sm.Time < k.LastTime || s.intervals.any && k.Closed(sm.Time)) ||
+		case s.tooLate(k, sm.Time) || k != nil && sm.Time < k.LastTime ||
 			s.closedIn(sm.Key, sm.Time, s.watermark()):
 			return Late
 		case s.order.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):

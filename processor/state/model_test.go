@@ -565,8 +565,7 @@ func (m *model) sample(sm Sample, turn int64) {
 	switch same := func(o Sample) bool { return bytes.Equal(o.Key, sm.Key) && o.Time == sm.Time }; {
 	case filtered:
 	case late:
-	case k != nil && k.any && sm.Time < k.last, m.cfg.Reading.Lateness == 0 && m.closed(sm.Key, sm.Time, old),
-		k != nil && k.interval.begun && sm.Time < k.interval.start && m.cfg.Reading.Lateness > 0: // closed by an advance
+	case k != nil && k.any && sm.Time < k.last, m.cfg.Reading.Lateness == 0 && m.closed(sm.Key, sm.Time, old):
 		late = true
 	case m.cfg.Reading.DropDuplicates && (k != nil && k.any && sm.Time == k.last || slices.ContainsFunc(m.held, same)):
 		m.count[Duplicate]++

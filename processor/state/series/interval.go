@@ -51,9 +51,6 @@ func newInterval(n int) *Interval {
 	return v
 }
 
-// Closed reports whether a time is before the open interval, or before the end of the last one.
-func (k *Key) Closed(time int64) bool { return k.Interval != nil && time < k.Interval.Start }
-
 // StartOf returns the start of the interval that a time is in.
 func (set *Set) StartOf(time int64) int64 {
 	into := time % set.Every
