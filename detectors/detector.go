@@ -134,6 +134,27 @@ func OneReading(row int, deviation, score float64) Part {
 	return p
 }
 
+// SharesOf reads what an op has in its Detail for each value of a row: expected less actual, and the value's score, NaN where there is
+// none; step is the number of words from one value to the next. It sets expected to the expected values, and contribution to the share
+// of each score in their sum, which it returns; without a score above 0, contribution has no meaning.
+func SharesOf(row []float64, detail []float32, step int, expected, contribution []float64) (sum float64) {
+	for c := range contribution {
+		off, score := float64(detail[step*c]), float64(detail[step*c+1])
+		expected[c] = row[c] + off
+		if score != score {
+			score, expected[c] = 0, math.NaN()
+		}
+		contribution[c] = score
+		sum += score
+	}
+	if sum > 0 {
+		for c := range contribution {
+			contribution[c] /= sum
+		}
+	}
+	return sum
+}
+
 // Largest returns the index of the largest share, the first of equal ones; -1 where there is none.
 func Largest(shares []float64) int {
 	at := -1

@@ -129,21 +129,9 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
 	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim:]
 	detail := r.Detail.F32()[2*fresh*r.Dim:]
-	sum := 0.0
-	for c := range r.Dim {
-		off, score := float64(detail[2*c]), float64(detail[2*c+1])
-		expected[c] = row[c] + off
-		if score != score {
-			score, expected[c] = 0, math.NaN()
-		}
-		contribution[c] = score
-		sum += score
-	}
+	sum := detectors.SharesOf(row, detail, 2, expected, contribution)
 	if !(sum > 0) {
 		return detectors.Part{}, false
-	}
-	for c := range contribution {
-		contribution[c] /= sum
 	}
 	if d.p.Novelty {
 		return d.novel(&r, fresh, expected, detectors.Largest(contribution)), true

@@ -135,22 +135,8 @@ func bandDetailOf(r *detectors.Rows, fresh, field int) detectors.Words {
 // Explain expects what the period has. The contribution of a value is its score divided by the sum of all.
 func (d *band) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
 	row := r.X64[r.Row(fresh)*r.Dim+1:]
-	sum := 0.0
-	for c := range r.Dim - 1 {
-		w := bandDetailOf(&r, fresh, c)
-		off, score := float64(w.Float32(0)), float64(w.Float32(1))
-		expected[c] = row[c] + off
-		if score != score {
-			score, expected[c] = 0, math.NaN()
-		}
-		contribution[c] = score
-		sum += score
-	}
-	if !(sum > 0) {
+	if !(detectors.SharesOf(row, r.Detail.F32()[bandDetail*fresh*(r.Dim-1):], bandDetail, expected, contribution) > 0) {
 		return detectors.Part{}, false
-	}
-	for c := range contribution {
-		contribution[c] /= sum
 	}
 	p := detectors.OneRow(r.Row(fresh))
 	p.Spread = float64(bandDetailOf(&r, fresh, detectors.Largest(contribution)).Float32(2))

@@ -157,21 +157,9 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	dim := r.Dim - 1
 	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim+1:]
 	detail := r.Detail.F32()[2*fresh*dim:]
-	sum := 0.0
-	for c := range dim {
-		off, score := float64(detail[2*c]), float64(detail[2*c+1])
-		expected[c] = row[c] + off
-		if score != score {
-			score, expected[c] = 0, math.NaN()
-		}
-		contribution[c] = score
-		sum += score
-	}
+	sum := detectors.SharesOf(row, detail, 2, expected, contribution)
 	if !(sum > 0) {
 		return detectors.Part{}, false
-	}
-	for c := range contribution {
-		contribution[c] /= sum
 	}
 	most := detectors.Largest(contribution)
 	return detectors.OneReading(r.Row(fresh), row[most]-expected[most], contribution[most]*sum), true

@@ -192,7 +192,7 @@ func (p *profile) interpolate(q *place) {
 	}
 	q.level = a.level*(1-q.w) + b.level*q.w
 	before, after := p.bin(q.bin-1), p.bin(q.bin+1)
-	q.dev = max((2*own.dev+before.dev+after.dev)/4, own.dev, .5*before.dev, .5*after.dev)
+	q.dev = smooth(before.dev, own.dev, after.dev)
 }
 
 // choose finds the sample in all profiles, and the period in use.
