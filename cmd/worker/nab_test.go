@@ -232,8 +232,8 @@ func TestNAB(t *testing.T) {
 		}
 		input := c.Topic(t, "nab", 6)
 		m := newMeasurements(t, c.RegistryURL(t), input)
-		// The streams are of different years.
-		f := newFleet(t, c, input, input+"-g", "MAX_JUMP=0s",
+		// The streams are of different years, and the definitions know no gap.
+		f := newFleet(t, c, input, input+"-g", "MAX_JUMP=0s", "MAX_GAP=none",
 			"DETECTOR_CHANGE_WINDOW="+strconv.Itoa(nabSST), "DETECTOR_CHANGE_STRIDE=1",
 			"DETECTOR_LEVEL_WINDOW="+strconv.Itoa(nabZScore))
 		for _, name := range []string{"w0", "w1", "w2"} {
