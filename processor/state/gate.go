@@ -159,13 +159,15 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 				continue
 			}
 		}
-		if open, end, closing := s.dueInterval(wm); closing && (!due || s.byPartition() && end <= k.Held.Due()) {
-			if limited && !s.tasks.Fits(b) {
-				g.interrupted = true
-				return false
+		if s.intervals.any {
+			if open, end, closing := s.dueInterval(wm); closing && (!due || s.byPartition() && end <= k.Held.Due()) {
+				if limited && !s.tasks.Fits(b) {
+					g.interrupted = true
+					return false
+				}
+				s.closeInterval(open, b)
+				continue
 			}
-			s.closeInterval(open, b)
-			continue
 		}
 		switch {
 		case due:
@@ -221,11 +223,13 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 		s.sweep(s.turn())
 	}
 	if t := &g.line[g.next]; t.accepted() {
-		for k := s.Keys.Get(t.Key); k != nil && t.out != Held && s.closes(k, t.Time); {
-			if limited && !s.tasks.Fits(b) {
-				return false
+		if s.intervals.any && t.out != Held {
+			for k := s.Keys.Get(t.Key); k != nil && s.closes(k, t.Time); {
+				if limited && !s.tasks.Fits(b) {
+					return false
+				}
+				s.closeInterval(k, b)
 			}
-			s.closeInterval(k, b)
 		}
 		s.acceptSample(t, b)
 	}

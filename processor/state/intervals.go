@@ -106,7 +106,7 @@ func (s *State) rebuildIntervals() {
 
 // dueInterval returns a key with an interval that the watermark closes.
 func (s *State) dueInterval(watermark int64) (k *Key, end int64, ok bool) {
-	if !s.intervals.any || !s.byPartition() && !s.gate.passed {
+	if !s.byPartition() && !s.gate.passed {
 		return nil, 0, false
 	}
 	next := s.next
