@@ -27,6 +27,9 @@ func (p *Params) severity(sorted []float32, score, bound float32, rate float64) 
 	if len(sorted) < fitLeast {
 		return 0
 	}
+	if sorted = p.aboveFloor(sorted, min(p.Value, 0.9)); len(sorted) < fitLeast {
+		return minor
+	}
 	m, s := p.median(sorted), p.spread(sorted)
 	if s == 0 {
 		return minor

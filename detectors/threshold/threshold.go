@@ -38,7 +38,7 @@ const (
 	Off       Kind = iota
 	Fixed          // Value is the bound
 	Mean           // Value times the mean of all scores added so far
-	Quantile       // the Value-quantile of the history, times Margin
+	Quantile       // the Value-quantile of the history, times Margin, see floor.go
 	MAD            // the median of the history plus Value scaled median absolute deviations
 	Conformal      // Value is the false-alarm rate: a score with an upper-tail rank up to it exceeds
 	PerDay         // Value is the number of false alarms a day of event time; see perday.go
@@ -355,7 +355,11 @@ func (p *Params) bound(state, sorted []float32) float32 {
 	case Mean:
 		b = p.Value * (float64(state[atMean]) + float64(state[atMeanRest]))
 	case Quantile:
-		q := sorted[quantileIndex(p.Value, n)]
+		scores := p.aboveFloor(sorted, p.Value)
+		if k := len(scores); k < n && k < fitLeast {
+			return p.floor(sorted)
+		}
+		q := scores[quantileIndex(p.Value, len(scores))]
 		if p.Margin == 0 || p.Margin == 1 {
 			return q
 		}

@@ -12,6 +12,11 @@ import (
 // naive is Judge as documented, in float64, with all scores that were added. most is the highest ceiling that clear faults have, or 0
 // where they have none. It returns their ceiling, too.
 func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling float64) {
+	return naiveScaled(r, all, score, most, 0)
+}
+
+// naiveScaled is naive for scores of a scale, 0 if that is their own.
+func naiveScaled(r Params, all []float64, score, most, scale float64) (v Judgement, ceiling float64) {
 	ceiling = math.Inf(1)
 	if math.IsNaN(score) {
 		return v, ceiling
@@ -32,7 +37,7 @@ func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling f
 		if r.Kind == Fixed {
 			r.Value = open(min(1, fixed))
 		}
-		v, ceiling = naive(r, opened, open(score), math.Min(most, 25*math.Ln2))
+		v, ceiling = naiveScaled(r, opened, open(score), math.Min(most, 25*math.Ln2), open(1.0/1024))
 		if !math.IsInf(ceiling, 1) {
 			ceiling = -math.Expm1(-ceiling)
 		}
@@ -63,6 +68,9 @@ func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling f
 		v.Threshold = float32(math.Inf(1))
 		return v, ceiling
 	}
+	if scale == 0 && r.Kind == Quantile && n > 0 {
+		scale = hist[int(math.Ceil((1+r.Value)/2*float64(n)))-1] / 1024
+	}
 	med := func(x []float64) float64 {
 		x = slices.Clone(x)
 		slices.Sort(x)
@@ -80,6 +88,12 @@ func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling f
 		}
 		b = r.Value * sum / float64(len(all))
 	case r.Kind == Quantile:
+		whole := n
+		hist := naiveAboveFloor(r, hist, scale, r.Value)
+		if n = len(hist); n < whole && n < 32 {
+			n, b = whole, scale
+			break
+		}
 		for _, x := range slices.Backward(hist) {
 			notAbove := 0
 			for _, y := range hist {
@@ -91,7 +105,7 @@ func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling f
 				b = x
 			}
 		}
-		if r.Margin != 0 {
+		if n = whole; r.Margin != 0 {
 			b *= r.Margin
 		}
 	case r.Kind == MAD:
@@ -140,10 +154,28 @@ func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling f
 	}
 	v.Threshold = float32(b)
 	v.Exceeds = float32(score) > v.Threshold
-	if v.Exceeds && n >= 32 {
+	if hist = naiveAboveFloor(r, hist, scale, min(r.Value, 0.9)); v.Exceeds && n >= 32 && len(hist) < 32 {
+		v.Severity = 50
+	} else if v.Exceeds && n >= 32 {
 		v.Severity = naiveSeverity(r, hist, med(hist), score, float64(v.Threshold))
 	}
 	return v, ceiling
+}
+
+// naiveAboveFloor returns the scores of a sorted history above least, or all of them where less than a share q is up to least.
+func naiveAboveFloor(r Params, hist []float64, least, q float64) (others []float64) {
+	tiny := 0
+	for _, x := range hist {
+		if x > least {
+			others = append(others, x)
+		} else {
+			tiny++
+		}
+	}
+	if r.Kind != Quantile || r.Margin == 0 || len(hist) == 0 || hist[0] < 0 || float64(tiny) < q*float64(len(hist)) {
+		return hist
+	}
+	return others
 }
 
 // naiveFaults are the scores of a stream that are clear faults.
@@ -285,7 +317,8 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 	list := []Params{
 		{Kind: Fixed, Value: 1.5}, {Kind: Fixed, Value: -1}, {Kind: Mean, Value: 1.5},
 		{Kind: Quantile, Value: 0.9}, {Kind: Quantile, Value: 0.995, Margin: 1.25},
-		{Kind: MAD, Value: 3}, {Kind: Conformal, Value: 0.1}, {Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.001},
+		{Kind: Quantile, Value: 0.6, Margin: 1.5}, {Kind: MAD, Value: 3}, {Kind: Conformal, Value: 0.1},
+		{Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.001},
 		{Kind: Conformal, Value: 0.0008, Margin: 2},
 	}
 	faults, often := 0, 0 // clear faults, and scores where they are not rare
