@@ -68,6 +68,7 @@ type Work struct {
 	layout    *Layout  // of such an item
 	lacks     bool     // it lacks a mapped field
 	absent    []bool   // of each value, that the reading has no such field; empty: it has all
+	leaves    *leaves  // where a field stands for each number below a path
 	Operands  expression.Operands
 }
 
@@ -96,6 +97,9 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 func (l *Layout) resetMore(out *Reading) {
 	if l.operands > 0 {
 		out.Operands.Reset(l.operands)
+	}
+	if l.each != nil {
+		out.beginLeaves(l)
 	}
 	if out.record != nil {
 		out.layout, out.lacks = l, false
@@ -151,6 +155,9 @@ func (l *Layout) finishMore(key []byte, timestampMs int64, out *Reading) error {
 	}
 	if l.screens {
 		l.screen(out)
+	}
+	if l.each != nil {
+		return l.finishLeaves(out)
 	}
 	return nil
 }
@@ -460,6 +467,18 @@ func (s *items) add() {
 	s.times = append(s.times, r.Time)
 	s.values = append(s.values, r.Values...)
 	s.absent = append(s.absent, r.absent...)
+	if r.leaves != nil {
+		r.record.leaves.add(r.leaves)
+	}
+}
+
+// tooMany returns the error of a record whose readings have too many leaves; nil for any other.
+func (r *Reading) tooMany(schemaID int32) error {
+	if r.leaves == nil || len(r.leaves.ends) <= maxValues && len(r.leaves.names) <= maxNames {
+		return nil
+	}
+	return &DecodeError{Class: ClassTooLarge, SchemaID: schemaID,
+		Err: fmt.Errorf("more than %d numbers in a record, or than %d bytes in their paths", maxValues, maxNames)}
 }
 
 // AddItem adds an item of the array of readings, whose bytes alias the record.
@@ -551,6 +570,9 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 			}
 		}
 		s.add()
+		if err := out.tooMany(p.schemaID); err != nil {
+			return err
+		}
 		if s.item.lacks {
 			lacking++
 		}
@@ -568,7 +590,9 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 		out.filter()
 		return nil
 	}
-	out.Time = latest
+	if out.Time = latest; p.layout.each != nil && len(s.times) > 0 && len(out.leaves.ends) == 0 {
+		out.leaveEmpty()
+	}
 	return nil
 }
 
@@ -602,7 +626,7 @@ func (l *Layout) AddReading(out *Reading) error {
 	}
 	s.add()
 	out.Rejected = append(out.Rejected, s.item.Rejected...)
-	return nil
+	return out.tooMany(out.Schema)
 }
 
 // EndReadings completes a record, whose readings have been added.
@@ -659,6 +683,8 @@ func (l *Layout) finishRecord(key []byte, timestampMs int64, out *Reading) error
 type Splitter struct {
 	names   []string
 	longest int
+	each    bool   // the samples of a record are its leaves
+	next    int    // then the reading of the next sample
 	key     []byte // of the last sample: its reading's key, '/' and a name
 	base    int    // length of the reading's key and '/' in key
 	some    bool   // readings of the record lack fields
@@ -666,12 +692,12 @@ type Splitter struct {
 }
 
 // NewSplitter returns a Splitter of readings whose values have these names, which contain no '/', so that the last '/' of a
-// series key ends the reading's key. Without names it is nil.
+// series key ends the reading's key. One name may stand for each number below a path (Each). Without names it is nil.
 func NewSplitter(names []string) *Splitter {
 	if len(names) == 0 {
 		return nil
 	}
-	s := &Splitter{names: names}
+	s := &Splitter{names: names, each: Each(names[0])}
 	for _, n := range names {
 		s.longest = max(s.longest, len(n))
 	}
@@ -682,6 +708,12 @@ func NewSplitter(names []string) *Splitter {
 func (s *Splitter) Samples(r *Reading) int {
 	if s == nil {
 		return r.Len()
+	}
+	if s.each {
+		if s.next = 0; r.Len() == 0 || r.leaves == nil {
+			return 0
+		}
+		return len(r.leaves.ends)
 	}
 	absent := r.absent
 	if r.items != nil {
@@ -706,7 +738,11 @@ func (s *Splitter) KeyBytes(r *Reading) (most int) {
 		most = max(most, len(key))
 	}
 	if s != nil && most > 0 {
-		most += 1 + s.longest
+		longest := s.longest
+		if s.each {
+			longest = r.leaves.longest()
+		}
+		most += 1 + longest
 	}
 	return most
 }
@@ -721,6 +757,9 @@ func (s *Splitter) Sample(r *Reading, i int) (key []byte, time int64, values []f
 }
 
 func (s *Splitter) sample(r *Reading, i int) (key []byte, time int64, values []float64) {
+	if s.each {
+		return s.leaf(r, i)
+	}
 	first := i == 0
 	if s.some {
 		first = first || s.present[i]/len(s.names) != s.present[i-1]/len(s.names)
@@ -734,4 +773,21 @@ func (s *Splitter) sample(r *Reading, i int) (key []byte, time int64, values []f
 	}
 	s.key = append(s.key[:s.base], s.names[n]...)
 	return s.key, time, values[n : n+1]
+}
+
+// leaf returns the sample of a leaf.
+func (s *Splitter) leaf(r *Reading, i int) (key []byte, time int64, values []float64) {
+	v := r.leaves
+	begins := i == 0
+	for r.items != nil && v.until[s.next] <= i {
+		s.next++
+		begins = true
+	}
+	key, time, _ = r.At(s.next)
+	if begins {
+		s.key = append(append(s.key[:0], key...), '/')
+		s.base = len(s.key)
+	}
+	s.key = append(s.key[:s.base], v.name(i)...)
+	return s.key, time, v.values[i : i+1]
 }

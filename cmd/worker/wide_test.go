@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -139,6 +140,90 @@ func TestWide(t *testing.T) {
 			t.Errorf("%d late records of several samples, %d of one", len(late), len(lateSingles))
 		}
 	})
+}
+
+// leavesOf makes a record's metrics as JSON, with leaves that come and go, in a random order, texts and Booleans among them; numbers
+// has each number by the path that a series key ends with.
+func leavesOf(rng *rand.Rand, n int, walk map[string]float64, machine int) (metrics string, numbers map[string]string) {
+	numbers = map[string]string{}
+	var flat, motor []string
+	for i := range 7 {
+		if i >= 4 && (n < 900 || rng.IntN(3) == 0) || rng.IntN(12) == 0 { // three appear later
+			continue
+		}
+		name := fmt.Sprint(machine, " ", i)
+		v := walk[name] + rng.NormFloat64()
+		if walk[name] = 0.9 * v; rng.IntN(60) == 0 {
+			v += 12
+		}
+		text := fmt.Sprint(v)
+		if i%3 == 1 {
+			numbers[fmt.Sprint("metrics.motor.x", i)] = text
+			motor = append(motor, fmt.Sprintf(`"x%d":%s`, i, text))
+			continue
+		}
+		numbers[fmt.Sprintf(`metrics.a%%2Fb\.%d`, i)] = text
+		flat = append(flat, fmt.Sprintf(`"a/b.%d":%s`, i, text))
+	}
+	flat = append(flat, `"motor":{`+strings.Join(motor, ",")+`}`)
+	for _, other := range []string{`"state":"RUN"`, `"on":true`, `"last":null`, `"list":[1,2]`} {
+		if rng.IntN(2) == 0 {
+			flat = append(flat, other)
+		}
+	}
+	rng.Shuffle(len(flat), func(i, j int) { flat[i], flat[j] = flat[j], flat[i] })
+	return "{" + strings.Join(flat, ",") + "}", numbers
+}
+
+// TestWideLeaves: each number below a path is a series, and has the scores that it would have with a record of its own, although
+// its worker is killed and comes back, another joins, and one leaves.
+func TestWideLeaves(t *testing.T) {
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	input, single := c.Topic(t, "in", 2), c.Topic(t, "single", 2)
+	settings := []string{"FORMAT=json", "KEY_FIELD=machine", "TIME_FIELD=at", "LATENESS=3s", "MAX_JUMP=0s", "DETECTORS=level",
+		"DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=12", "DETECTOR_LEVEL_THRESHOLD=fixed:4"}
+	each := append(slices.Clone(settings), "SERIES_FIELDS=metrics.*")
+	f := newFleet(t, c, input, input+"-g", each...)
+	f.several = true
+	rng, walk := seedtest.New(t), map[string]float64{}
+	at, n := int64(1_700_000_000_000), 0
+	produce := func() {
+		var recs, alone []kafkatest.Record
+		for range 400 {
+			n++
+			at += 100
+			machine, event := n%6, at
+			if rng.IntN(30) == 0 {
+				event -= 2000 // out of order
+			}
+			metrics, numbers := leavesOf(rng, n, walk, machine)
+			r := kafkatest.Record{Topic: input, Partition: int32(machine % 2),
+				Value: fmt.Appendf(nil, `{"metrics":%s,"machine":"m%d","at":%d}`, metrics, machine, event)}
+			recs = append(recs, r)
+			for path, v := range numbers {
+				id, err := json.Marshal(fmt.Sprintf("m%d/%s", machine, path))
+				must(t, err)
+				alone = append(alone, kafkatest.Record{Topic: single, Partition: r.Partition,
+					Value: fmt.Appendf(nil, `{"machine":%s,"at":%d,"value":%s}`, id, event, v)})
+			}
+		}
+		_, err := c.ProduceAcked(context.Background(), recs)
+		must(t, err)
+		_, err = c.ProduceAcked(context.Background(), alone)
+		must(t, err)
+	}
+	got := f.killJoinLeave(produce)
+	still, offsets := undisturbedFleet(t, c, input, append(each, "COMMIT_INTERVAL=300ms")...)
+	still.several = true
+	compare(t, "wildcard", original(t, still, offsets), got)
+	alone, _ := undisturbedFleet(t, c, single, settings...)
+	alone.several = true
+	want, _ := alone.scores()
+	if a, b := bySeries(want), bySeries(got); len(a) < 3000 {
+		t.Errorf("only %d scores", len(a))
+	} else {
+		compare(t, "single", a, b)
+	}
 }
 
 // TestWideBadInput: a record with one value that cannot be read is one dead letter; null and absent values are missing samples,

@@ -90,6 +90,7 @@ const (
 	opMap
 	opRows
 	opItems // the array of readings
+	opEach  // each number in a record or a map
 	opOperand
 	opForget // key or time that a map may not have
 	opFail   // n is the fault
@@ -464,6 +465,10 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 	case schemas.RoleValue:
 		in.op = opNumber
 		in.slot, in.n = c.place(w)
+		if s.Each {
+			in.op = opEach
+			break
+		}
 		if w.count > 0 {
 			in.op = opNumbers
 			break
@@ -489,7 +494,7 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 		}
 	}
 	switch in.op {
-	case opNumber, opNumbers, opKeyPart, opTime, opItems, opOperand:
+	case opNumber, opNumbers, opKeyPart, opTime, opItems, opOperand, opEach:
 		in.ref = c.node(n)
 	}
 	c.emit(in)

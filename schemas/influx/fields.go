@@ -28,6 +28,10 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 		if s.Role == schemas.RoleKey || s.Role == schemas.RoleOperand {
 			return nil
 		}
+	case s.Each:
+		if first == pathFields && len(s.Segs) == 1 {
+			return nil
+		}
 	case first == pathFields && named:
 		if s.Role == schemas.RoleValue || s.Role == schemas.RoleOperand {
 			return nil
@@ -40,7 +44,7 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 	return &schemas.Problem{Class: schemas.ClassMissingField, Text: [...]string{
 		schemas.RoleKey:      `is neither name (the measurement) nor tags.NAME (a dot in the name as \.)`,
 		schemas.RoleTime:     "is not timestamp",
-		schemas.RoleValue:    `is not fields.NAME (a dot in the name as \.)`,
+		schemas.RoleValue:    `is not fields.NAME (a dot in the name as \.), nor fields.* as a series of its own each`,
 		schemas.RoleReadings: "is not @value, the lines of a record",
 		schemas.RoleOperand:  `is neither name, tags["NAME"] nor fields["NAME"]`,
 	}[s.Role]}

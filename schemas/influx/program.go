@@ -39,6 +39,7 @@ type program struct {
 	measurement  []int32 // paths
 	time         int32   // path; -1: the times are Kafka's
 	tags, fields names
+	each         int32                // the path of each number; -1: there is none
 	operands     []int32              // paths that expressions use
 	err          *schemas.DecodeError // set: no record can be read
 }
@@ -87,7 +88,7 @@ func (n *names) find(t *token) []int32 {
 }
 
 func newProgram(l *schemas.Layout, id int32) *program {
-	p := &program{layout: l, line: l, id: id, time: -1, clock: schemas.ClockNanos}
+	p := &program{layout: l, line: l, id: id, time: -1, each: -1, clock: schemas.ClockNanos}
 	if l.Unit != "" {
 		p.clock = schemas.ClockIn(l.Unit)
 	}
@@ -117,6 +118,10 @@ func newProgram(l *schemas.Layout, id int32) *program {
 		case pathTags:
 			p.tags.add(s.Segs[1].Name, sink)
 		case pathFields:
+			if s.Each {
+				p.each = sink
+				break
+			}
 			p.fields.add(s.Segs[1].Name, sink)
 		case pathTimestamp:
 			p.time = sink
@@ -150,7 +155,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		if s.err != nil {
 			return &schemas.DecodeError{Class: schemas.ClassMalformed, SchemaID: p.id, Err: s.err}
 		}
-		if !line.FillAbsent() && !p.line.Computable(line) {
+		if !line.FillAbsent() && !p.line.Computable(line) && !line.HasLeaves() {
 			continue
 		}
 		if err = p.line.Finish(key, timestampMs, line); err == nil && several && line.Skipped == schemas.NotSkipped {
@@ -187,7 +192,10 @@ func (p *program) read(s *scan, timestampMs int64, out *schemas.Reading) {
 	for more := true; more && s.err == nil; {
 		var name token
 		var value []byte
-		if name, value, more = s.field(); s.err != nil || value[0] == '"' && len(p.operands) == 0 {
+		if name, value, more = s.field(); s.err == nil && p.each >= 0 {
+			p.leaf(s, &name, value, out)
+		}
+		if s.err != nil || value[0] == '"' && len(p.operands) == 0 {
 			continue
 		}
 		for _, i := range p.fields.find(&name) {
@@ -268,6 +276,25 @@ func (p *program) value(s *scan, text []byte, sink int32, out *schemas.Reading) 
 		return
 	}
 	out.Values[slot] = schemas.Finite(v, sink, out)
+}
+
+// leaf adds the number of a field where each is a value.
+func (p *program) leaf(s *scan, name *token, text []byte, out *schemas.Reading) {
+	out.FindLeaves()
+	back := out.Enter(name.text(tagEscapes))
+	c := text[0] | 0x20
+	v, ok := number(text)
+	switch {
+	case text[0] == '"':
+		p.line.AddTextLeaf([]byte(unquote.Replace(string(text[1:len(text)-1]))), p.each, out)
+	case !ok:
+		s.fail("the value before is no number and no Boolean")
+	case c == 't' || c == 'f':
+		p.line.LeaveOut(out)
+	default:
+		p.line.AddLeaf(v, p.each, out)
+	}
+	out.Exit(back)
 }
 
 // number returns the value of a number or a Boolean; infinity for a number beyond float64.

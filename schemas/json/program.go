@@ -43,6 +43,7 @@ func newProgram(l *schemas.Layout, id int32) *program {
 	for i := range l.Sinks {
 		at := p.root.add(l.Sinks[i].Segs, 0, int32(i))
 		at.readings = at.readings || l.Sinks[i].Role == schemas.RoleReadings
+		at.each = at.each || l.Sinks[i].Each
 	}
 	return p
 }
@@ -58,6 +59,7 @@ type step struct {
 	// readings says that the array of readings is here. No other path leads here or on from here: it would be one of
 	// the items.
 	readings bool
+	each     bool // each number below is a value
 }
 
 // array is a place where paths go on in each item of an array of count items.
@@ -148,7 +150,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		if !out.HasItems() {
 			out.Fail(int32(len(p.layout.Sinks)-1), schemas.FaultBranch)
 		}
-	} else if !met && !p.layout.Computes() {
+	} else if !met && !p.layout.Computes() && !out.HasLeaves() {
 		for i := range p.layout.Sinks {
 			if p.layout.Sinks[i].Role == schemas.RoleValue {
 				out.Fail(int32(i), schemas.FaultBranch)

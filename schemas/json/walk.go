@@ -48,7 +48,14 @@ func (w *walk) value(s *step, item, depth int) {
 		if len(s.sinks) > 0 && len(s.below) == 0 && w.decimal(s, item, depth+1) {
 			return
 		}
-		w.wrongType(s.sinks, item)
+		if s.each {
+			if w.numbers(s.sinks[0], depth+1); len(s.below) == 0 || w.err != nil {
+				return
+			}
+			w.pos = start
+		} else {
+			w.wrongType(s.sinks, item)
+		}
 		for i := range s.arrays {
 			w.wrongType(s.arrays[i].item.all(), item)
 		}
@@ -98,6 +105,60 @@ func (w *walk) object(s *step, item, depth int) {
 		}
 		w.pos = space(w.b, space(w.b, w.pos)+1) // the colon
 		w.value(s.find(name), item, depth)
+		w.pos = space(w.b, w.pos)
+	}
+	w.pos++
+}
+
+// numbers adds each number in the object at pos.
+func (w *walk) numbers(sink int32, depth int) {
+	if w.out.FindLeaves() {
+		w.stop(errDuplicate, sink)
+		return
+	}
+	w.leaves(sink, depth)
+}
+
+// leaves adds each number in an object, and in the objects in it.
+func (w *walk) leaves(sink int32, depth int) {
+	if depth > maxDepth {
+		w.stop(errDeep, -1)
+		return
+	}
+	w.pos = space(w.b, w.pos+1)
+	for w.err == nil && w.b[w.pos] != '}' {
+		if w.b[w.pos] == ',' {
+			w.pos = space(w.b, w.pos+1)
+		}
+		name, escaped := w.text()
+		if escaped {
+			var ok bool
+			if name, ok = unescape(name); !ok {
+				w.stop(errSurrogate, sink)
+				return
+			}
+		}
+		w.pos = space(w.b, space(w.b, w.pos)+1) // the colon
+		back := w.out.Enter(name)
+		switch w.b[w.pos] {
+		case '{':
+			w.leaves(sink, depth+1)
+		case '"':
+			raw, escaped := w.text()
+			if escaped {
+				raw, _ = unescape(raw)
+			}
+			w.layout.AddTextLeaf(raw, sink, w.out)
+		case '[', 't', 'f':
+			w.skip(depth)
+			w.layout.LeaveOut(w.out)
+		case 'n':
+			w.pos += len("null")
+		default:
+			v, _ := strconv.ParseFloat(string(w.literal()), 64) // out of range is infinite
+			w.layout.AddLeaf(v, sink, w.out)
+		}
+		w.out.Exit(back)
 		w.pos = space(w.b, w.pos)
 	}
 	w.pos++
@@ -280,8 +341,12 @@ func (w *walk) wrongType(sinks []int32, item int) {
 
 // scalar reads a string, a number, true or false in every role it has.
 func (w *walk) scalar(s *step, item int) {
-	if s.readings {
+	if s.readings || s.each {
 		w.wrongType(s.sinks, item)
+	}
+	if s.each {
+		w.skip(0)
+		return
 	}
 	if w.b[w.pos] == '"' {
 		raw, escaped := w.text()

@@ -30,6 +30,7 @@ type field struct {
 	each   bool     // where it is the array of readings
 	// decimal is set where its messages are decimals.
 	decimal *decimalFields
+	leaves  *leaves // where each number below is a value
 }
 
 // node says how a value is read: in the roles of the paths that end here, and as a message
@@ -61,6 +62,7 @@ type want struct {
 // planner makes the plan of one message of a schema.
 type planner struct {
 	readings int32                          // the path of the array of readings; -1: there is none
+	each     int32                          // the path of each number in a message or map; -1: there is none
 	item     protoreflect.MessageDescriptor // of that array
 	arrays   []array                        // by counter
 }
@@ -120,6 +122,7 @@ func (m *message) find(number protowire.Number) *field {
 
 func (p *planner) field(d protoreflect.FieldDescriptor, wants []want) *field {
 	f := &field{number: d.Number(), kind: d.Kind(), list: d.IsList()}
+	wants = f.takeEach(d, wants, p.each)
 	switch {
 	case d.IsMap():
 		f.key = d.MapKey().Kind()
@@ -159,6 +162,21 @@ func (p *planner) field(d protoreflect.FieldDescriptor, wants []want) *field {
 		f.enum = d.Enum().Values()
 	}
 	return f
+}
+
+// takeEach has the field add each number below it where that path ends here, and returns the other paths.
+func (f *field) takeEach(d protoreflect.FieldDescriptor, wants []want, sink int32) (others []want) {
+	for _, w := range wants {
+		switch {
+		case w.sink != sink || len(w.segs) > 0:
+			others = append(others, w)
+		case d.IsMap():
+			f.leaves = &leaves{sink: sink, values: d.MapValue()}
+		default:
+			f.leaves = &leaves{sink: sink, inner: d.Message()}
+		}
+	}
+	return others
 }
 
 func (p *planner) node(d protoreflect.FieldDescriptor, wants []want) (n node) {

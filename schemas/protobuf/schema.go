@@ -204,7 +204,7 @@ func (f *file) Items(s *schemas.Sink) schemas.Fields {
 				continue
 			}
 			if find(s, m, s.Segs) == nil {
-				pl := planner{}
+				pl := planner{each: -1}
 				pl.plan(m, []want{{sink: pl.readings, segs: s.Segs}})
 				return pl.item
 			}
@@ -237,6 +237,9 @@ func (m itemFields) Paths(r schemas.Role) []string { return paths(m.MessageDescr
 // find looks for a path in a message.
 func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segment) *schemas.Problem {
 	if len(segs) == 0 {
+		if s.Each {
+			return nil
+		}
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: "is message " + string(m.FullName())}
 	}
 	f := m.Fields().ByName(protoreflect.Name(segs[0].Name))
@@ -256,6 +259,9 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 	if f.IsMap() {
 		if count > 0 {
 			return &schemas.Problem{Class: schemas.ClassBadType, Text: "is a map, not an array"}
+		}
+		if len(rest) == 0 && s.Each {
+			return nil
 		}
 		if len(rest) == 0 {
 			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is a map: go on with a key of it, as %s.x", s.Text)}
@@ -279,6 +285,12 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 	if len(rest) > 0 {
 		return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("%s has no field %q", title(f), rest[0].Name)}
 	}
+	if s.Each {
+		if eachIn(f) {
+			return nil
+		}
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("leads to %s, not to a message or a map", title(f))}
+	}
 	if suits(f, s.Role) {
 		return nil
 	}
@@ -294,6 +306,12 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 		schemas.RoleOperand: ", not a text, number, Boolean or time",
 	}
 	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + wanted[s.Role] + hint}
+}
+
+// eachIn reports whether a field is a message that may have numbers.
+func eachIn(f protoreflect.FieldDescriptor) bool {
+	d := f.Message()
+	return f.Kind() == protoreflect.MessageKind && wrapped(d) == nil && decimal(d) == nil && d.FullName() != timestamp
 }
 
 func title(f protoreflect.FieldDescriptor) string {

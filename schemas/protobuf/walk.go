@@ -15,8 +15,9 @@ import (
 // they come, so that the last one counts; finish reports their faults at the end.
 type walk struct {
 	*messageProgram
-	out  *schemas.Reading
-	time moment
+	out   *schemas.Reading
+	time  moment
+	depth int // of messages of which each number is a value
 }
 
 // moment is the event time as it is written in the record.
@@ -128,7 +129,7 @@ func consume(number protowire.Number, typ protowire.Type, b []byte) (v scalar, n
 
 func (w *walk) field(f *field, typ protowire.Type, v scalar, item int) error {
 	want := wireType(f.kind)
-	if f.values != nil || f.key != 0 {
+	if f.values != nil || f.key != 0 { // a map
 		want = protowire.BytesType
 	}
 	if f.list && typ == protowire.BytesType && want != protowire.BytesType && want != protowire.StartGroupType {
@@ -149,6 +150,11 @@ func (w *walk) field(f *field, typ protowire.Type, v scalar, item int) error {
 	}
 	for _, other := range f.clears {
 		w.clear(other, item)
+	}
+	if f.leaves != nil {
+		if err := w.leaves(f, v.bytes); err != nil || f.values == nil && f.one.inner == nil {
+			return err
+		}
 	}
 	switch {
 	case f.values != nil:
@@ -180,35 +186,10 @@ func (w *walk) item(f *field, v scalar) error {
 // entry reads an entry of a map. A missing key or value has its default, and a key that
 // comes again replaces the entry before.
 func (w *walk) entry(f *field, b []byte, item int) error {
-	var key, value scalar
-	for len(b) > 0 {
-		number, typ, v, rest, err := next(b)
-		if err != nil {
-			return err
-		}
-		b = rest
-		switch {
-		case number == 1 && typ == wireType(f.key):
-			key = v
-		case number == 2 && typ == wireType(f.kind):
-			if f.kind == protoreflect.MessageKind && value.bytes != nil {
-				v.bytes = append(value.bytes[:len(value.bytes):len(value.bytes)], v.bytes...) // merged
-			}
-			value = v
-		}
-	}
 	var digits [20]byte
-	name := key.bytes
-	switch f.key {
-	case protoreflect.StringKind:
-	case protoreflect.BoolKind:
-		name = strconv.AppendBool(digits[:0], key.bits != 0)
-	default:
-		if i, ok := integer(f.key, key.bits); ok {
-			name = strconv.AppendInt(digits[:0], i, 10)
-		} else {
-			name = strconv.AppendUint(digits[:0], key.bits, 10)
-		}
+	name, value, err := entryOf(f.key, f.kind, b, digits[:0])
+	if err != nil {
+		return err
 	}
 	for i := range f.values {
 		if e := &f.values[i]; e.key == string(name) {

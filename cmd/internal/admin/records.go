@@ -100,6 +100,8 @@ func fits(c *config.Config, what string, s *schemas.Schema, r *Report) (faults [
 		detail := "has all mapped fields"
 		n := len(c.Series())
 		switch {
+		case c.HasWildcard():
+			detail = "has the path of " + strings.Join(c.Series(), ", ") + "; each number below it is a series"
 		case n > 0 && c.HasReadings():
 			detail += fmt.Sprintf("; a record has any number of readings, each of %d samples, of as many series", n)
 		case n > 0:

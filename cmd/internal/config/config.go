@@ -134,7 +134,7 @@ type mappingSettings struct {
 	TimeZone      string   `env:"TIME_ZONE" doc:"Zone of times that are texts without an offset, such as Europe/Berlin or UTC. Without it such a record is a dead letter."`
 	TimeLayout    string   `env:"TIME_LAYOUT" doc:"Layout of times that are texts, in directives of strptime, as %d.%m.%Y %H:%M:%S. By default RFC 3339. See docs/records.md."`
 	ValueFields   []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of a sample's values; accel[3] is an array of three."`
-	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of which each is a series of its own, in place of VALUE_FIELDS. See docs/records.md."`
+	SeriesFields  []string `env:"SERIES_FIELDS" doc:"Field paths of which each is a series of its own, in place of VALUE_FIELDS; metrics.* stands for each number below metrics. See docs/records.md."`
 	Units         []string `env:"UNITS" doc:"Units of values in anomalies and on the page, such as temperature=°C,pressure=bar."`
 	Valid         []string `env:"VALID" doc:"Bounds of values, as temperature=-40..150,pressure=0.. A value outside is missing. See docs/records.md."`
 	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that mean a missing value, as temperature=-9999|6553.5. See docs/records.md."`
@@ -388,7 +388,7 @@ func (c *Config) derive() {
 	}
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
 		c.Keys.MaxHeld = state.DefaultMaxHeld(c.SchemaMapping().Width())
-		if c.HasReadings() {
+		if c.HasReadings() || c.HasWildcard() {
 			c.Keys.MaxHeld = max(1, c.Keys.MaxHeld/readingsHeld)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"odradek/processor/state"
+	"odradek/processor/state/rules"
 )
 
 // TestSeriesFields: each field is a series of one value, whose state does not depend on the other fields.
@@ -44,11 +45,39 @@ func TestSeriesFields(t *testing.T) {
 		plain.SampleBits != 0 {
 		t.Error("state of records of one sample is taken for that of several")
 	}
+	each := st(parse("SERIES_FIELDS=a.*", "TRANSFORM=a.*=rate,a.temp=abs", "UNITS=a.temp=K", "VALID=a.*=0..", "EVERY=1m", "AGGREGATE=a.n=sum"))
+	for key, want := range map[string]rules.Transform{"m/a.temp": rules.Absolute, "m/a.n": rules.Rate, "m/a.b.c": rules.Rate} {
+		if got := each.Reading.TransformsOf([]byte(key)); len(got) != 1 || got[0].Transform != want {
+			t.Errorf("transforms of %s: %v, want %v", key, got, want)
+		}
+	}
+	if a := each.Reading.AggregatesOf([]byte("m/a.n")); len(a) != 1 || a[0].Aggregate != rules.Sum {
+		t.Errorf("aggregates of a.n: %v", a)
+	}
+	if a := each.Reading.AggregatesOf([]byte("m/a.temp")); len(a) != 1 || a[0].Aggregate != rules.Mean {
+		t.Errorf("aggregates of a.temp: %v", a)
+	}
+	if got := each.UnitOf([]byte("m/a.temp"), ""); got != "" && got != "K" || each.UnitOf([]byte("m/a.temp"), "value") != "K" {
+		t.Errorf("unit %q", got)
+	}
+	same := st(parse("SERIES_FIELDS=a.*"))
+	if same.Reading.Layout() != two.Reading.Layout() || same.Windows[0].Fingerprint != two.Windows[0].Fingerprint {
+		t.Error("a wildcard in the place of a field empties the series")
+	}
 	for settings, want := range map[string]string{
-		"SERIES_FIELDS=a,a":              "SERIES_FIELDS",
-		"SERIES_FIELDS=a/b":              "SERIES_FIELDS",
-		"SERIES_FIELDS=a..b":             "SERIES_FIELDS",
-		"SERIES_FIELDS=a VALUE_FIELDS=b": "VALUE_FIELDS",
+		"SERIES_FIELDS=a.*,b":                               "SERIES_FIELDS",
+		"SERIES_FIELDS=a[2].*":                              "SERIES_FIELDS",
+		"SERIES_FIELDS=a.* COMPUTE=b=c":                     "COMPUTE",
+		"SERIES_FIELDS=a.* UNITS=b=K":                       "UNITS",
+		"VALUE_FIELDS=a.*":                                  "VALUE_FIELDS",
+		"VALUE_FIELDS=*":                                    "VALUE_FIELDS",
+		"SERIES_FIELDS=* FORMAT=otlp READINGS_FIELD=@value": "SERIES_FIELDS",
+		"SERIES_FIELDS=a.* TRANSFORM=b=rate":                "TRANSFORM",
+		"SERIES_FIELDS=a.* DECIMALS=a.*=2":                  "SERIES_FIELDS",
+		"SERIES_FIELDS=a,a":                                 "SERIES_FIELDS",
+		"SERIES_FIELDS=a/b":                                 "SERIES_FIELDS",
+		"SERIES_FIELDS=a..b":                                "SERIES_FIELDS",
+		"SERIES_FIELDS=a VALUE_FIELDS=b":                    "VALUE_FIELDS",
 	} {
 		_, faults := parse(strings.Fields(settings)...)
 		var names []string

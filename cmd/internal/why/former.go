@@ -10,6 +10,7 @@ import (
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/schemas"
 )
 
 // This file rebuilds the former settings of a detector. Each partition of a changelog has a record of the settings behind
@@ -65,7 +66,7 @@ func FormerSettings(environ []string, topic, detector, key string, recorded []pr
 		}
 		changed := processor.Differences(all(&was), all(&now.settings))
 		if was.Window == now.settings.Window && was.Params == now.settings.Params {
-			if now.series == nil || slices.Contains(now.series, field) {
+			if now.series == nil || slices.ContainsFunc(now.series, func(f string) bool { return f == field || schemas.EachHas(f, field) }) {
 				continue
 			}
 			changed = fmt.Sprintf("%sSERIES_FIELDS has no %s any more", config.Prefix, field)

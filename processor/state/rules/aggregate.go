@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -106,7 +105,7 @@ func (r *Reading) AggregatesOf(key []byte) (list []ColumnAggregate) {
 	}
 	fields := r.Fields
 	if r.Series {
-		fields = []string{withoutCount(string(key[bytes.LastIndexByte(key, '/')+1:]))}
+		fields = []string{r.fieldOf(key, r.Aggregates)}
 	}
 	transforms := r.TransformsOf(key)
 	for _, f := range fields {

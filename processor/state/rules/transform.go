@@ -75,7 +75,7 @@ type ColumnTransform struct {
 func (r *Reading) TransformsOf(key []byte) (list []ColumnTransform) {
 	fields := r.Fields
 	if r.Series {
-		fields = []string{withoutCount(string(key[bytes.LastIndexByte(key, '/')+1:]))}
+		fields = []string{r.fieldOf(key, r.Transforms)}
 	}
 	for _, entry := range r.Transforms {
 		t, err := ParseTransform(entry)
@@ -120,7 +120,30 @@ func (r *Reading) exampleKeys() (keys [][]byte) {
 	for _, f := range r.Fields {
 		keys = append(keys, []byte("/"+f))
 	}
+	for _, entry := range slices.Concat(r.Transforms, r.Aggregates) { // those of series that a wildcard stands for
+		if f, _, ok := strings.Cut(entry, "="); ok && r.wildcard() {
+			keys = append(keys, []byte("/"+strings.TrimSpace(f)))
+		}
+	}
 	return keys
+}
+
+// wildcard reports whether the one field stands for each number below a path, as schemas.Each does.
+func (r *Reading) wildcard() bool {
+	return len(r.Fields) == 1 && (r.Fields[0] == "*" || strings.HasSuffix(r.Fields[0], ".*"))
+}
+
+// fieldOf returns the field that an entry of Transforms or Aggregates names of the series with a key, where each field is one: its
+// own, or the wildcard that stands for it where no entry has its own.
+func (r *Reading) fieldOf(key []byte, entries []string) string {
+	field := withoutCount(string(key[bytes.LastIndexByte(key, '/')+1:]))
+	if r.wildcard() && !slices.ContainsFunc(entries, func(entry string) bool {
+		name, _, ok := strings.Cut(entry, "=")
+		return ok && withoutCount(strings.TrimSpace(name)) == field
+	}) {
+		return r.Fields[0]
+	}
+	return field
 }
 
 // transformsWithout returns the IDs of r's transforms that another reading has not.

@@ -1,0 +1,254 @@
+package schemas
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A field that ends with "*", as "metrics.*", stands for each number below the path in front of it, at any depth: a leaf. Which
+// leaves there are is in each record, and each is a sample of the series that has the leaf's path in its key (Splitter). A
+// program that reads the place of such a field calls Reading.Enter and Exit around each name on the way, and AddLeaf or
+// LeaveOut for each value.
+
+// each is what a layout knows of such a field.
+type each struct {
+	prefix   []byte   // path in front of the "*", as Under writes it; empty: the record
+	apart    [][]byte // paths of leaves that are the key or the time
+	fromText bool
+	field    *Sink // as in Layout.columns
+}
+
+// eachOf returns the path in front of the "*" of a field, and whether it is such a field.
+func eachOf(field string) (prefix string, ok bool) {
+	if field == "*" {
+		return "@value", true
+	}
+	prefix, ok = strings.CutSuffix(field, ".*")
+	return prefix, ok && !strings.HasSuffix(prefix, `\`)
+}
+
+// Each reports whether a field stands for each number below a path.
+func Each(field string) bool {
+	_, ok := eachOf(field)
+	return ok
+}
+
+// EachHas reports whether a field is such a one, and a leaf of it may have that path.
+func EachHas(field, leaf string) bool {
+	prefix, ok := eachOf(field)
+	return ok && (prefix == "@value" || strings.HasPrefix(leaf, prefix+"."))
+}
+
+// eachField has the layout know its field that stands for each number below a path, if it has one. It returns what is wrong.
+func (m Mapping) eachField(l *Layout) (faults []error) {
+	i := slices.IndexFunc(m.Fields, Each)
+	if i < 0 || len(l.columns) != len(m.Fields) {
+		return nil
+	}
+	if len(m.Fields) > 1 {
+		return []error{fmt.Errorf("schemas: field %q is each number below a path: it stands alone, without %s", m.Fields[i],
+			strings.Join(slices.Delete(slices.Clone(m.Fields), i, i+1), ", "))}
+	}
+	s := &l.columns[0]
+	if counted(s.Segs) > 0 || s.Scale != nil {
+		return []error{fmt.Errorf("schemas: field %q is each number below a path: it has no array in it, and no DECIMALS", s.Text)}
+	}
+	l.each = &each{prefix: pathOf(s.Segs), fromText: m.TextNumbers, field: s}
+	for j := range l.Sinks {
+		if c := &l.Sinks[j]; c.Role == RoleKey || c.Role == RoleTime {
+			l.each.apart = append(l.each.apart, pathOf(c.Segs))
+		}
+	}
+	return nil
+}
+
+// pathOf writes the names of a path.
+func pathOf(segs []Segment) (path []byte) {
+	for i := range segs {
+		path = appendName(path, []byte(segs[i].Name))
+	}
+	return path
+}
+
+// appendName appends a name to a path, as Under does; a '/' in it, which ends the reading's key in that of a series, as %2F.
+func appendName(path, name []byte) []byte {
+	if len(path) > 0 {
+		path = append(path, '.')
+	}
+	for _, c := range name {
+		switch c {
+		case '\\', '.', '[', '+':
+			path = append(path, '\\', c)
+		case '/':
+			path = append(path, "%2F"...)
+		default:
+			path = append(path, c)
+		}
+	}
+	return path
+}
+
+// leaves are those of a record.
+type leaves struct {
+	path   []byte // where the program is
+	found  bool   // the record has the place of the field
+	over   bool   // a reading has more than maxWidth, or than maxNames
+	names  []byte // one behind the other
+	ends   []int  // of the names
+	values []float64
+	until  []int // of several readings: how many leaves there are with those of each
+	// known are names without a repetition, those of a reading before. seen helps to find one.
+	known  []byte
+	bounds []int
+	seen   map[string]struct{}
+}
+
+// beginLeaves forgets the leaves of the reading before.
+func (r *Reading) beginLeaves(l *Layout) {
+	if r.leaves == nil {
+		r.leaves = &leaves{}
+	}
+	v := r.leaves
+	v.path = append(v.path[:0], l.each.prefix...)
+	v.found, v.over = false, false
+	v.names, v.ends, v.values, v.until = v.names[:0], v.ends[:0], v.values[:0], v.until[:0]
+}
+
+// FindLeaves notes that the record has the place of the field that stands for each number below it. It reports whether that was
+// known.
+func (r *Reading) FindLeaves() (before bool) {
+	before, r.leaves.found = r.leaves.found, true
+	return before
+}
+
+// HasLeaves reports whether the record has that place.
+func (r *Reading) HasLeaves() bool { return r.leaves != nil && r.leaves.found }
+
+// Enter goes on to a name. Exit with the result goes back.
+func (r *Reading) Enter(name []byte) (back int) {
+	back = len(r.leaves.path)
+	r.leaves.path = appendName(r.leaves.path, name)
+	return back
+}
+
+// Exit goes back to where Enter was called.
+func (r *Reading) Exit(back int) { r.leaves.path = r.leaves.path[:back] }
+
+// apart reports whether the present place is the key's or the time's.
+func (l *Layout) apart(r *Reading) bool {
+	return slices.ContainsFunc(l.each.apart, func(path []byte) bool { return bytes.Equal(path, r.leaves.path) })
+}
+
+// AddLeaf adds the number at the present place, NaN where it is missing.
+func (l *Layout) AddLeaf(v float64, sink int32, r *Reading) {
+	if l.apart(r) {
+		return
+	}
+	if v = Finite(v, sink, r); l.each.field.accept != nil && !l.each.field.accept.takes(v) {
+		v = math.NaN()
+		r.Rejected = append(r.Rejected, l.each.field.field)
+	}
+	s := r.leaves
+	if len(s.ends) == maxWidth || len(s.names)+len(s.path) > maxNames {
+		s.over = true
+		return
+	}
+	s.names = append(s.names, s.path...)
+	s.ends, s.values = append(s.ends, len(s.names)), append(s.values, v)
+}
+
+// AddTextLeaf adds the number that the text at the present place writes, where texts are read, or leaves the text out.
+func (l *Layout) AddTextLeaf(text []byte, sink int32, r *Reading) {
+	if l.each.fromText {
+		if v, wrong := TextNumber(text); wrong != FaultText {
+			if v == v { // else it is as one that is not there
+				l.AddLeaf(v, sink, r)
+			}
+			return
+		}
+	}
+	l.LeaveOut(r)
+}
+
+// LeaveOut counts the value at the present place, which is no number.
+func (l *Layout) LeaveOut(r *Reading) {
+	if !l.apart(r) {
+		r.Rejected = append(r.Rejected, l.each.field.field)
+	}
+}
+
+// maxNames bounds the bytes of the paths of a record's leaves.
+const maxNames = 16 << 20
+
+var errLeaves = fmt.Errorf("more than %d numbers in a reading, or than %d bytes in their paths", maxWidth, maxNames)
+
+// finishLeaves checks the leaves of a reading.
+func (l *Layout) finishLeaves(r *Reading) error {
+	s := r.leaves
+	fail := func(class, field string, err error) error {
+		return &DecodeError{Class: class, Field: field, SchemaID: r.Schema, Err: err}
+	}
+	if s.over {
+		return fail(ClassTooLarge, l.each.field.Text, errLeaves)
+	}
+	if twice := s.repeated(); twice != "" {
+		return fail(ClassMalformed, twice, errors.New("the record has the field twice"))
+	}
+	if len(s.ends) == 0 && l.Item == nil && r.record == nil {
+		r.leaveEmpty()
+	}
+	return nil
+}
+
+// leaveEmpty leaves a record out that has no leaves.
+func (r *Reading) leaveEmpty() { r.Key, r.Time, r.Skipped = nil, NoTime, SkippedUnmapped }
+
+// repeated returns a name that comes twice; "": there is none. Most records have the names of the one before.
+func (s *leaves) repeated() string {
+	if slices.Equal(s.ends, s.bounds) && bytes.Equal(s.names, s.known) {
+		return ""
+	}
+	if s.seen == nil {
+		s.seen = map[string]struct{}{}
+	}
+	clear(s.seen)
+	for i := range s.ends {
+		name := string(s.name(i))
+		if _, twice := s.seen[name]; twice {
+			return name
+		}
+		s.seen[name] = struct{}{}
+	}
+	s.known, s.bounds = append(s.known[:0], s.names...), append(s.bounds[:0], s.ends...)
+	return ""
+}
+
+func (s *leaves) name(i int) []byte {
+	from := 0
+	if i > 0 {
+		from = s.ends[i-1]
+	}
+	return s.names[from:s.ends[i]]
+}
+
+// add adds the leaves of the next of several readings.
+func (s *leaves) add(of *leaves) {
+	base := len(s.names)
+	s.names, s.values = append(s.names, of.names...), append(s.values, of.values...)
+	for _, end := range of.ends {
+		s.ends = append(s.ends, base+end)
+	}
+	s.until = append(s.until, len(s.ends))
+}
+
+// longest returns the most bytes of a name.
+func (s *leaves) longest() (most int) {
+	for i := range s.ends {
+		most = max(most, len(s.name(i)))
+	}
+	return most
+}
