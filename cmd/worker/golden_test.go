@@ -213,7 +213,54 @@ func testGolden(t *testing.T, file string, ops []detectors.Op) {
 		!slices.ContainsFunc(s.records, func(r []byte) bool { return bytes.Contains(r, []byte("silence")) }) {
 		t.Error("no anomaly of silence")
 	}
+	checkFaults(t, got)
 	compareGolden(t, file, got)
+}
+
+// checkFaults checks the faults of the anomalies that a run leaves, over the worker that was drained, the one that was killed and the
+// commits that were refused: an anomaly that opens has the fault of those of its series that are open, or of the one that its score closes.
+func checkFaults(t *testing.T, l goldenLedger) {
+	t.Helper()
+	joined := 0
+	for name, s := range l {
+		if !strings.HasPrefix(name, "golden-anomalies ") {
+			continue
+		}
+		open := map[[16]byte][16]byte{} // faults by id
+		var last output.Anomaly
+		for _, r := range s.records {
+			a, err := output.DecodeAnomaly(r)
+			if err != nil || a.Fault == nil {
+				t.Fatalf("%s: fault %x: %v", name, a.Fault, err)
+			}
+			want := a.ID
+			if last.Kind == 2 && last.Detector == a.Detector && last.Offset == a.Offset {
+				want = *last.Fault
+			}
+			for _, fault := range open {
+				want = fault
+			}
+			if before, ok := open[a.ID]; ok {
+				want = before
+			}
+			silence := a.Detector == "silence" // which gives its fault to none, and may have closed another one's
+			if *a.Fault != want && !(silence && a.Kind != 0) {
+				t.Fatalf("%s: %s of %s at %d has fault %x, want %x", name, output.AnomalyKinds[a.Kind], a.Detector, a.Offset, *a.Fault, want)
+			}
+			if a.Kind == 2 {
+				delete(open, a.ID)
+			} else if !silence {
+				open[a.ID] = *a.Fault
+			}
+			if a.Kind == 0 && *a.Fault != a.ID {
+				joined++
+			}
+			last = a
+		}
+	}
+	if joined == 0 {
+		t.Error("no anomaly is of another one's fault")
+	}
 }
 
 // compareGolden compares what a run leaves with the ledger in a file.

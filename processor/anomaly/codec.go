@@ -91,6 +91,7 @@ const (
 	hasEscalation
 	hasCarrier
 	hasSide
+	hasFault     // of another anomaly's id
 	anomalyFlags = 1<<iota - 1
 )
 
@@ -101,7 +102,7 @@ func (a *Anomaly) flags() (flags uint64) {
 	}{
 		{inShadow, a.Shadow}, {hasRegion, a.Region != nil}, {hasGroup, a.Group != nil}, {hasLike, a.Like != nil}, {hasRange, a.Range != nil},
 		{hasLeader, a.Leader != nil}, {hasEscalation, a.Escalation != nil}, {hasCarrier, a.Spread != 0 || a.Carrier != ""},
-		{hasSide, a.Side != 0},
+		{hasSide, a.Side != 0}, {hasFault, a.Fault != a.ID},
 	} {
 		if f.set {
 			flags |= f.flag
@@ -150,6 +151,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Side != 0 {
 		b = append(b, byte(a.Side))
 	}
+	if flags&hasFault != 0 {
+		b = append(b, a.Fault[:]...)
+	}
 	return b
 }
 
@@ -187,6 +191,10 @@ func DecodeAnomaly(d *changelog.Decoder) (a Anomaly) {
 		if a.Side = Side(d.Byte()); a.Side < Above || a.Side > Neither {
 			d.Fail()
 		}
+	}
+	a.Fault = a.ID
+	if flags&hasFault != 0 {
+		copy(a.Fault[:], d.Slice(len(a.Fault)))
 	}
 	if d.Bad {
 		return Anomaly{}

@@ -79,9 +79,10 @@ const (
 // Anomaly is an anomaly as of its last change.
 type Anomaly struct {
 	ID       [16]byte
-	Revision uint32 // 1 when opened, then one more at each change
-	Severity uint8  // the highest so far, 0 to 100
-	Samples  uint32 // over the threshold so far
+	Fault    [16]byte // id of the anomaly that was the first of its fault to open: its own, until SetFault
+	Revision uint32   // 1 when opened, then one more at each change
+	Severity uint8    // the highest so far, 0 to 100
+	Samples  uint32   // over the threshold so far
 
 	// Event times in microseconds: of the first sample that deviates (Part.From) and of the last that a score covers, of
 	// the sample that deviates most of those that the highest score covers, which is between these two,

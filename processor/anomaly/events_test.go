@@ -160,7 +160,8 @@ func (n *naive) step(in Input) (Change, bool) {
 		}
 		n.left = false
 		n.from = i - over + 1
-		n.a = Anomaly{ID: ID(in.Detector, in.Key, in.Source, in.Time, in.Offset), OpenedAt: in.Time}
+		id := ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
+		n.a = Anomaly{ID: id, Fault: id, OpenedAt: in.Time}
 		return n.change(Open, in), true
 	}
 	under := row(n.under)
@@ -612,8 +613,9 @@ func TestRuleCheck(t *testing.T) {
 // version knows is refused as such.
 func TestAnomalyParts(t *testing.T) {
 	all := Anomaly{
-		ID: [16]byte{1, 2}, Revision: 3, Severity: 50, Samples: 7, Start: -5, End: 20, PeakTime: 6, OpenedAt: 8, PeakScore: 12, Threshold: 9,
-		Rank: 0.5, Expected: []float64{1, 0.5}, Actual: []float64{1e8 + 0.1, -2}, Contribution: []float64{1. / 3, 2. / 3},
+		ID: [16]byte{1, 2}, Fault: [16]byte{1, 2}, Revision: 3, Severity: 50, Samples: 7, Start: -5, End: 20, PeakTime: 6,
+		OpenedAt: 8, PeakScore: 12, Threshold: 9, Rank: 0.5,
+		Expected: []float64{1, 0.5}, Actual: []float64{1e8 + 0.1, -2}, Contribution: []float64{1. / 3, 2. / 3},
 	}
 	parts := []func(a *Anomaly){
 		func(a *Anomaly) { a.Shadow = true },
@@ -628,6 +630,7 @@ func TestAnomalyParts(t *testing.T) {
 		func(a *Anomaly) { a.Leader = &Leader{Member: "near", Samples: 2, Score: 3, Threshold: 2, PeakTime: 11} },
 		func(a *Anomaly) { a.Escalation = &Escalation{1, 2, 3} },
 		func(a *Anomaly) { a.Spread, a.Carrier = 0.25, "near" },
+		func(a *Anomaly) { a.Fault = [16]byte{5} },
 	}
 	for set := range 1 << len(parts) {
 		a := all

@@ -131,6 +131,7 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 		}
 		l.open, l.run, l.OpenedAt, l.Shadow = true, 0, in.Time, in.Shadow
 		l.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
+		l.Fault = l.ID
 		if in.Like != nil {
 			if l.Like = in.Like(&l.Anomaly); l.Like != nil {
 				l.Severity, l.Escalation = 0, nil

@@ -119,6 +119,7 @@ func AnomalyRecord(row *state.EventRow, cfg *state.Config) output.Anomaly {
 	if l := a.Like; l != nil {
 		like = &output.Like{Count: int64(l.Count), Labels: l.Labels, Most: l.Most}
 	}
+	fault := a.Fault
 	held := uint32(0)
 	if a.Range != nil {
 		held = a.Range.Held
@@ -145,7 +146,7 @@ func AnomalyRecord(row *state.EventRow, cfg *state.Config) output.Anomaly {
 		Samples:  a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
 		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
-		Escalation: escalation, CarriedBy: a.Carrier, Side: uint8(a.Side),
+		Escalation: escalation, CarriedBy: a.Carrier, Side: uint8(a.Side), Fault: &fault,
 	}
 	if field := anomaly.Largest(a.Contribution); field >= 0 && field < len(a.Expected) {
 		out.Spread = a.Spread

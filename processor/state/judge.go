@@ -299,8 +299,9 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		in.Values = why.values(&s.tasks)
 	}
 	s.saveAlerts(k, d.Alert, a)
-	if c, ok := a.Events.Leave(&in, !withheld); ok {
-		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
+	left, ended := a.Events.Leave(&in, !withheld)
+	if ended {
+		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: left})
 	}
 	if v.Exceeds && a.Events.Peak(r.Judged) {
 		switch {
@@ -315,6 +316,7 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
 		if c.Kind == anomaly.Open {
 			s.groups.opened(k, &a.Events, &c)
+			opensInFault(k, &a.Events, &c, &left)
 		}
 		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
 	}

@@ -13,6 +13,7 @@ import (
 	"odradek/detectors/scan"
 	"odradek/detectors/seedtest"
 	"odradek/processor/anomaly"
+	"odradek/processor/state/changelog"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
@@ -1259,8 +1260,9 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Members: m.heard,
 	}
-	if c, ok := k.events[i].Leave(&in, true); ok {
-		m.tell(k, int32(i), d.Name, c)
+	left, _ := k.events[i].Leave(&in, true)
+	if left.Anomaly.Revision > 0 {
+		m.tell(k, int32(i), d.Name, left)
 	}
 	if !k.events[i].Peak(score) && (d.Guard == nil || !d.Guard.Deviates()) {
 		in.Part = nil // it is not asked for
@@ -1274,6 +1276,10 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		} else if g := m.group(k, c.Anomaly.ID, c.Time); g != nil && c.Kind == anomaly.Open {
 			k.events[i].SetGroup(g)
 			c.Anomaly.Group = g
+		}
+		if fault := m.fault(k, d.Shadow, left.Anomaly.ID); c.Kind == anomaly.Open && fault != nil {
+			k.events[i].SetFault(*fault)
+			c.Anomaly.Fault = *fault
 		}
 		m.tell(k, int32(i), d.Name, c)
 	}
@@ -1312,6 +1318,30 @@ func (m *model) group(k *modelKey, id [16]byte, time int64) *anomaly.Group {
 		return last
 	}
 	return &anomaly.Group{ID: id, Since: time}
+}
+
+// fault returns the fault of an anomaly that opens, from all that was told of the key's anomalies of that mode so far: that of one which has
+// not closed, or is left, closed by the same score; nil: its own.
+func (m *model) fault(k *modelKey, shadow bool, left [16]byte) (fault *[16]byte) {
+	open := map[[16]byte][16]byte{}
+	for _, e := range m.told {
+		d := changelog.Decoder{B: []byte(e.anomaly)}
+		a := anomaly.DecodeAnomaly(&d)
+		switch {
+		case e.key != string(k.name) || e.det == SilenceDetector || a.Shadow != shadow:
+		case e.kind == anomaly.Open:
+			open[a.ID] = a.Fault
+		case e.kind == anomaly.Close && a.ID != left:
+			delete(open, a.ID)
+		}
+	}
+	for _, f := range open {
+		if fault != nil && *fault != f {
+			panic("open anomalies of one series have two faults")
+		}
+		fault = &f
+	}
+	return fault
 }
 
 func (m *model) tell(k *modelKey, det int32, name string, c anomaly.Change) {
@@ -1376,7 +1406,10 @@ func (m *model) silences(offset int64) {
 		}
 		k.silent = &anomaly.Anomaly{ID: anomaly.ID("silence", k.name, nil, m.wm(), offset), Start: from, OpenedAt: m.wm(),
 			Threshold: float32(float64(m.cfg.Silence) / 1e6)}
-		k.silent.Group = m.group(k, k.silent.ID, m.wm())
+		k.silent.Group, k.silent.Fault = m.group(k, k.silent.ID, m.wm()), k.silent.ID
+		if fault := m.fault(k, false, [16]byte{}); fault != nil {
+			k.silent.Fault = *fault
+		}
 		m.silence(k, anomaly.Change{Kind: anomaly.Open, Time: m.wm(), Offset: offset})
 	}
 }
@@ -1403,7 +1436,7 @@ func (m *model) silence(k *modelKey, c anomaly.Change) {
 // TestModel compares the undisturbed fold with the model.
 func TestModel(t *testing.T) {
 	r := seedtest.New(t)
-	rejected, changes, silent, kinds, reasons, early, aggregated := 0, 0, 0, [3]int{}, [5]int{}, int64(0), int64(0)
+	rejected, changes, silent, kinds, reasons, joined, early, aggregated := 0, 0, 0, [3]int{}, [5]int{}, 0, int64(0), int64(0)
 	for range 60 {
 		w := newWorld(t, r, 100+r.IntN(900))
 		m := &model{cfg: w.cfg, max: NoTime}
@@ -1425,6 +1458,9 @@ func TestModel(t *testing.T) {
 		for _, c := range w.told {
 			kinds[c.kind]++
 			reasons[c.reason]++
+			if a := decodedAnomaly(t, c.anomaly); c.kind == anomaly.Open && a.Fault != a.ID {
+				joined++
+			}
 			if c.det == SilenceDetector {
 				silent++
 			}
@@ -1444,8 +1480,8 @@ func TestModel(t *testing.T) {
 		}
 		rejected += len(refused)
 	}
-	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early, %d aggregated",
-		rejected, changes, silent, kinds, reasons, early, aggregated)
+	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d join a fault; %d samples released early, %d aggregated",
+		rejected, changes, silent, kinds, reasons, joined, early, aggregated)
 	if early == 0 || aggregated == 0 {
 		t.Error("no sample was released early, or none aggregated: the test tests too little")
 	}

@@ -16,11 +16,7 @@ func checkModes(t *testing.T, list []flatEvent) (ended [2]int) {
 	type mode struct{ shadow, closed bool }
 	seen := map[[16]byte]*mode{}
 	for _, e := range list {
-		d := changelog.Decoder{B: []byte(e.anomaly)}
-		a := anomaly.DecodeAnomaly(&d)
-		if d.Bad {
-			t.Fatal(d.Err())
-		}
+		a := decodedAnomaly(t, e.anomaly)
 		m := seen[a.ID]
 		if e.kind == anomaly.Open {
 			if m != nil {
@@ -41,6 +37,17 @@ func checkModes(t *testing.T, list []flatEvent) (ended [2]int) {
 		}
 	}
 	return ended
+}
+
+// decodedAnomaly returns the anomaly of a flatEvent.
+func decodedAnomaly(t testing.TB, encoded string) anomaly.Anomaly {
+	t.Helper()
+	d := changelog.Decoder{B: []byte(encoded)}
+	a := anomaly.DecodeAnomaly(&d)
+	if d.Bad {
+		t.Fatal(d.Err())
+	}
+	return a
 }
 
 // changed is a change of an anomaly: key, kind and time, in shadow mode in capitals, and its group.

@@ -54,6 +54,9 @@ func (s *State) openSilence(k *Key, wm, offset int64) {
 	k.Alerts.Silent = a
 	s.silences.n++
 	s.tasks.After(func() {
+		if fault, open := openFault(k, nil, false); open {
+			a.Fault = fault
+		}
 		if s.groups != nil {
 			s.groups.silenced(k, a)
 		}

@@ -164,7 +164,7 @@ func (w *silenceWatch[K]) Add(k K, newest int64) {
 
 // Open returns the anomaly of a silence since a key's newest sample, which the watermark opens.
 func (w *silenceWatch[K]) Open(id [16]byte, newest, watermark int64) *anomaly.Anomaly {
-	a := &anomaly.Anomaly{ID: id, Start: newest, OpenedAt: watermark, Threshold: float32(float64(w.limit) / 1e6)}
+	a := &anomaly.Anomaly{ID: id, Fault: id, Start: newest, OpenedAt: watermark, Threshold: float32(float64(w.limit) / 1e6)}
 	w.measure(a, watermark)
 	return a
 }

@@ -67,6 +67,8 @@ type Anomaly struct {
 	Unit      string  // empty: none (null)
 	Side      uint8   // 1 + index of Sides; 0: not known (null)
 
+	Fault *[16]byte // nil: of an earlier version (null)
+
 	Sample *int32 // as in Score
 }
 
@@ -100,7 +102,7 @@ type Region struct {
 // regionRoom is the most bytes that a region takes.
 const regionRoom = 1 + 4*8 + 5*binary.MaxVarintLen64 + 2*8 + 9
 
-// groupRoom is the most bytes that a group takes.
+// groupRoom is the most bytes that a group takes, and a fault.
 const groupRoom = 1 + binary.MaxVarintLen64 + 32
 
 // closeKind is the index of "close".
@@ -129,7 +131,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1 + 1 + 4*binary.MaxVarintLen64 + 2*(1+binary.MaxVarintLen64) + 9
+		2*groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1 + 1 + 4*binary.MaxVarintLen64 + 2*(1+binary.MaxVarintLen64) + 9
 	return e
 }
 
@@ -191,12 +193,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 	} else {
 		dst = a.Region.append(dst)
 	}
-	if a.Group == nil {
-		dst = append(dst, 0)
-	} else {
-		dst = avro.AppendLong(append(dst, 2), 2*int64(len(a.Group)))
-		dst = hex.AppendEncode(dst, a.Group[:])
-	}
+	dst = appendOptionalID(dst, a.Group)
 	if a.Like == nil {
 		dst = append(dst, 0)
 	} else {
@@ -235,6 +232,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 	} else {
 		dst = append(dst, 2, (a.Side-1)<<1)
 	}
+	dst = appendOptionalID(dst, a.Fault)
 	switch {
 	case !e.numbered:
 		return dst
@@ -242,6 +240,14 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		return append(dst, 0)
 	}
 	return avro.AppendLong(append(dst, 2), int64(*a.Sample))
+}
+
+// appendOptionalID appends an id, null if it is nil.
+func appendOptionalID(dst []byte, id *[16]byte) []byte {
+	if id == nil {
+		return append(dst, 0)
+	}
+	return hex.AppendEncode(avro.AppendLong(append(dst, 2), 2*int64(len(id))), id[:])
 }
 
 // appendOptionalText appends a text, null if it is empty.
@@ -412,11 +418,8 @@ func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 		a.Region = readRegion(r)
 	}
 	if r.Index(2) == 1 {
-		if id := r.Text(); r.OK() {
-			a.Group = new([16]byte)
-			if err := decodeID(a.Group, id); err != nil {
-				return Anomaly{}, fmt.Errorf("output: anomaly: group: %w", err)
-			}
+		if a.Group, err = readID(r); err != nil {
+			return Anomaly{}, fmt.Errorf("output: anomaly: group: %w", err)
 		}
 	}
 	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
@@ -451,11 +454,26 @@ func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 	if last && r.More() && r.Index(2) == 1 { // likewise
 		a.Side = 1 + uint8(r.Index(len(Sides)))
 	}
+	if last && r.More() && r.Index(2) == 1 { // likewise
+		if a.Fault, err = readID(r); err != nil {
+			return Anomaly{}, fmt.Errorf("output: anomaly: fault: %w", err)
+		}
+	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {
 		return Anomaly{}, fmt.Errorf("output: anomaly: %w", err)
 	}
 	return a, nil
+}
+
+// readID reads what appendOptionalID wrote after the first byte; nil where that is cut off.
+func readID(r *avro.FieldReader) (*[16]byte, error) {
+	digits := r.Text()
+	if !r.OK() {
+		return nil, nil
+	}
+	id := new([16]byte)
+	return id, decodeID(id, digits)
 }
 
 func decodeID(id *[16]byte, digits []byte) error {

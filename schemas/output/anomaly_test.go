@@ -75,6 +75,9 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 		a.CarriedBy, a.Spread, a.Unit = []string{"", "near"}[r.IntN(2)], float64(r.IntN(2))*r.ExpFloat64(), []string{"", "°C"}[r.IntN(2)]
 	}
 	a.Side = uint8(r.IntN(4))
+	if r.IntN(8) > 0 {
+		a.Fault = &[16]byte{byte(r.Uint32()), 15: byte(r.Uint32())}
+	}
 	if r.IntN(3) == 0 {
 		a.Like = &Like{Count: r.Int64N(1000), Most: r.NormFloat64()}
 		for range r.IntN(4) {
@@ -159,7 +162,7 @@ func TestAnomalyEncoder(t *testing.T) {
 				"actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
 				"like": nil, "range": nil, "held": nil, "member": nil,
-				"escalation": nil, "summary": a.Summary, "carried_by": nil, "spread": nil, "unit": nil, "side": nil,
+				"escalation": nil, "summary": a.Summary, "carried_by": nil, "spread": nil, "unit": nil, "side": nil, "fault": nil,
 			}
 			for name, text := range map[string]string{"carried_by": a.CarriedBy, "unit": a.Unit} {
 				if text != "" {
@@ -193,8 +196,10 @@ func TestAnomalyEncoder(t *testing.T) {
 				}
 				want["like"] = goavro.Union("io.odradek.Like", map[string]any{"count": l.Count, "labels": ids, "most": l.Most})
 			}
-			if a.Group != nil {
-				want["group"] = goavro.Union("string", hex.EncodeToString(a.Group[:]))
+			for name, id := range map[string]*[16]byte{"group": a.Group, "fault": a.Fault} {
+				if id != nil {
+					want[name] = goavro.Union("string", hex.EncodeToString(id[:]))
+				}
 			}
 			if g := a.Region; g != nil {
 				region := map[string]any{"x0": g.X0, "y0": g.Y0, "x1": g.X1, "y1": g.Y1, "column_from": g.ColumnFrom, "column_to": g.ColumnTo,
@@ -240,7 +245,7 @@ func TestAnomalyEncoder(t *testing.T) {
 			early := a
 			var before []int
 			for n, without := range []func(){
-				func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 },
+				func() { early.Fault = nil }, func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 },
 				func() { early.CarriedBy = "" }, func() { early.Summary = "" },
 				func() { early.Escalation = nil }, func() { early.Member = nil }, func() { early.Held = 0 }, func() { early.Range = 0 },
 				func() { early.Like = nil },
