@@ -81,6 +81,16 @@ func TestSuggestReads(t *testing.T) {
 				at(i).UnixMilli())
 		}, []string{"decimals: [after.price=2]", "value_fields: [after.price]", "Not certain: decimals in base64", "key_field: after.id"},
 			"", "20 read"},
+		"numbers that come and go": {func(i int) (string, string) {
+			var list []string
+			for k := range 12 {
+				if (i/2+k)%5 > 0 {
+					list = append(list, fmt.Sprintf(`"t%d":%v`, k, wave(i+k)+float64(20*(i%2))))
+				}
+			}
+			return "", fmt.Sprintf(`{"id":"s%d","metrics":{"motor":{%s},"state":"RUN"}}`, i%2, strings.Join(list, ","))
+		}, []string{"series_fields: [metrics.motor.*]", "Records have different ones of the 12 fields below metrics.motor",
+			"#series_fields: [metrics.motor.t"}, "value_fields", "20 read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			topic := c.Topic(t, "reads", 1)

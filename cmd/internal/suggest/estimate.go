@@ -53,6 +53,19 @@ func (o *outcome) total() (perDay float64, known bool) {
 	return perDay, known
 }
 
+// atLeast returns how many of total anomalies a day there are at the least by the number of those that were opened, at 95 %: that of
+// a Poisson distribution, by Wilson and Hilferty's approximation. Few of them show little, and some are real.
+func (o *outcome) atLeast(total float64) float64 {
+	n := 0.0
+	for i := range o.tallies {
+		n += float64(o.tallies[i].opened)
+	}
+	if n == 0 {
+		return 0
+	}
+	return total * math.Pow(max(0, 1-1/(9*n)-1.645/(3*math.Sqrt(n))), 3)
+}
+
 // run folds the history through the worker's state, detectors and thresholds.
 func (h *history) run(ctx context.Context, detect []settingsfile.Setting) (*outcome, error) {
 	c, err := h.m.c.with(slices.Concat(h.base, h.state, detect))
@@ -161,7 +174,11 @@ func (h *history) run(ctx context.Context, detect []settingsfile.Setting) (*outc
 		t := &o.tallies[i]
 		t.perDay = math.NaN()
 		if t.days > 0 {
-			t.perDay = float64(t.opened) / t.days * float64(h.series)
+			n := h.series
+			if t.name != "silence" {
+				n = h.valued
+			}
+			t.perDay = float64(t.opened) / t.days * float64(n)
 		}
 	}
 	return o, nil
@@ -242,7 +259,7 @@ func (h *history) detectors(ctx context.Context) error {
 	raised := map[string][]string{} // thresholds before, by detector
 	for range raises {
 		total, known := o.total()
-		if !known || total <= m.c.Alarms || h.preset == "" {
+		if !known || o.atLeast(total) <= m.c.Alarms || h.preset == "" {
 			break
 		}
 		more := slices.Clone(detect)
@@ -453,7 +470,7 @@ func (h *history) seen(t *tally) string {
 		return fmt.Sprintf("Not tried: the series have %s in the middle, too few for it to begin.", count(h.samplesOf(), "sample"))
 	}
 	return fmt.Sprintf("%s in %s series-days of %s: %s a day for %s.", count(t.opened, "anomaly"),
-		figure(t.days), count(t.series, "series"), figure(t.perDay), count(h.series, "series"))
+		figure(t.days), count(t.series, "series"), figure(t.perDay), count(h.valued, "series"))
 }
 
 func windowOf(c *config.Config, name string) int {
@@ -484,7 +501,10 @@ func (h *history) estimated(o *outcome) {
 		if least < 3 {
 			text += fmt.Sprintf(" Series were judged for %s days in all, so it is a rough figure.", figure(least))
 		}
-		if total > h.m.c.Alarms {
+		if total > h.m.c.Alarms && o.atLeast(total) <= h.m.c.Alarms {
+			text += fmt.Sprintf(" It is above the %s that were asked for, but not surely, so thresholds are as low as that allows: "+
+				"worker suggest -alarms %s has higher ones.", figure(h.m.c.Alarms), figure(h.m.c.Alarms/2))
+		} else if total > h.m.c.Alarms {
 			text += fmt.Sprintf(" It is above the %s that were asked for: look at worker backtest -in-topic %s with this file before it goes live.",
 				figure(h.m.c.Alarms), h.m.c.Topic)
 		}

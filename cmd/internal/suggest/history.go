@@ -62,6 +62,7 @@ type history struct {
 	records  int
 	samples  int // read; those of the series that are kept are in stretch
 	series   int // seen
+	valued   int // of those seen that have a value
 	bad      int
 	why      string
 	whole    bool // all records of the topic
@@ -126,7 +127,9 @@ func (m *mapping) readHistory(ctx context.Context) (*history, error) {
 		return nil, fmt.Errorf("suggest: none of %s of topic %q can be read with the settings that were found, such as %s",
 			count(h.records, "record"), m.c.Topic, h.why)
 	}
-	h.series = max(h.series, m.keys*m.sensors)
+	if h.series < m.keys*m.sensors {
+		h.valued, h.series = h.valued*m.keys*m.sensors/h.series, m.keys*m.sensors
+	}
 	return h, nil
 }
 
@@ -160,6 +163,7 @@ type seriesHistory struct {
 	at     int32 // index into names, -1: its samples are not kept
 	newest int64
 	seen   bool
+	valued bool
 	recent []place // the last recall samples, as a ring
 	next   int     // in recent
 }
@@ -237,6 +241,10 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 					s.names = append(s.names, append([]byte{}, key...))
 				}
 				known[string(key)] = o
+			}
+			if !o.valued && slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
+				o.valued = true
+				h.valued++
 			}
 			h.observe(o, t, newest, values)
 			newest = max(newest, t)

@@ -243,8 +243,16 @@ func gain(before, after []float64) (g float64) {
 }
 
 // stickiness returns how much more often than by chance a candidate's value equals the value of the point before in its group: about 0
-// for what tells series apart, near 1 for a state that lasts.
+// for what tells series apart, near 1 for a state that lasts. Groups in which it has one value say neither.
 func (m *mapping) stickiness(k *named, groups []int32) float64 {
+	of, several := map[int32]int32{}, map[int32]bool{}
+	for i, g := range groups {
+		if id, seen := of[g]; !seen {
+			of[g] = k.ids[i]
+		} else if id != k.ids[i] {
+			several[g] = true
+		}
+	}
 	type part struct {
 		segment int
 		id      int32
@@ -270,7 +278,9 @@ func (m *mapping) stickiness(k *named, groups []int32) float64 {
 	for _, i := range m.order {
 		g := int32(0)
 		if groups != nil {
-			g = groups[i]
+			if g = groups[i]; !several[g] {
+				continue
+			}
 		}
 		p, t := last[g], m.timeAt(i)
 		switch {
@@ -457,6 +467,8 @@ func (m *mapping) combine(list []*named, movers []*field) (parts []*named, ids [
 		g := gain(m.steps(movers, ids), m.steps(movers, finer))
 		before, after := m.doubles(ids), m.doubles(finer)
 		tells := g >= 0.15 && (k.hint >= 0 || g >= 0.3) && k.even() > 0.5 || k.hint >= 0 && before > 0.2 && after < before/2
+		// Of a metric that each machine has under the same name, the readings of one time are of several machines.
+		tells = tells || k.hint >= 0 && before > fewDoubles && after < before/10
 		if k.hint > 0 && 2*m.parted(ids) > now && m.parted(finer) == 0 { // it brings a series into one partition
 			tells = true
 		}
@@ -511,6 +523,30 @@ func (k *named) implies(part *named) bool {
 	return part.path != recordKey && n <= k.distinct()+k.distinct()/50
 }
 
+// fewDoubles is the share of readings with the time of another one of their series from which on these are of several series.
+const fewDoubles = 0.02
+
+// merged says which part of the key tells series apart that would have several readings of one time without it.
+func (m *mapping) merged(parts []*named, ids []int32) (text string) {
+	after := m.doubles(ids)
+	for i := range parts {
+		var without []int32
+		for j, k := range parts {
+			if j != i {
+				without, _ = joined(without, k.ids)
+			}
+		}
+		if without == nil {
+			return ""
+		}
+		if before := m.doubles(without); before > fewDoubles && after < before/2 {
+			text += fmt.Sprintf(" Without %s, %s of %s would have the time of another one of their series: several values of %s would share one.",
+				parts[i].path, share(int(before*1000), 1000), count(len(m.t.points), m.noun()), parts[i].path)
+		}
+	}
+	return text
+}
+
 // putKey writes the choice of the parts of the key.
 func (m *mapping) putKey(list, parts []*named, ids []int32) error {
 	m.series = ids
@@ -530,6 +566,7 @@ func (m *mapping) putKey(list, parts []*named, ids []int32) error {
 		comment = fmt.Sprintf("%s, all that occur of %s, in %s.", count(m.keys, "distinct key"), strings.Join(each, " and "),
 			count(len(m.t.points), m.noun()))
 	}
+	comment += m.merged(parts, ids)
 	if g := parts[0].less; len(parts) == 1 && g >= 0.1 {
 		comment += fmt.Sprintf(" From one %s of a key to the next values change %s less than from %s to %s.", m.noun(), share(int(100*g), 100),
 			m.noun(), m.noun())

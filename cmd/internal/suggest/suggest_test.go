@@ -132,6 +132,30 @@ func TestMapping(t *testing.T) {
 		{"a counter that only grows becomes a rate", func(i int) seen {
 			return seen{"", fmt.Sprintf(`{"sensor":%q,"bytes":%d}`, id(i), 1000*(i%8)+i/8*7+i*i%5)}
 		}, map[string]string{"transform": "bytes=rate"}, nil},
+		{"metrics of nodes, some of the same name", func(i int) seen {
+			node, at := i%2, secondOf(i-i%2).UnixMilli()
+			return seen{fmt.Sprint("node", node), fmt.Sprintf(`{"edgeNode":"node%d","metrics":[{"name":"temp%d","at":%d,"value":%v},`+
+				`{"name":"flow%d","at":%d,"value":%v},{"name":"Rebirth","at":%d,"value":0}]}`, node, node, at-int64(i%7), walk(node, i/2), node,
+				at-int64(i%5), walk(2+node, i/2), at)}
+		}, map[string]string{"key_field": "edgeNode+metrics.name"}, map[string]string{"key_field": "Without edgeNode, 17 % of 2,400 readings"}},
+		{"many numbers of which some are not there", func(i int) seen {
+			var list []string
+			for k := range 12 {
+				if (i/8+k)%5 > 0 {
+					list = append(list, fmt.Sprintf(`"t%d":%v`, k, walk(i%8+k, i)))
+				}
+			}
+			return seen{"", fmt.Sprintf(`{"machine":%q,"metrics":{%s}}`, id(i), strings.Join(list, ","))}
+		}, map[string]string{"key_field": "machine", "series_fields": "metrics.*", "value_fields": ""},
+			map[string]string{"series_fields": "below metrics"}},
+		{"many numbers that are always there", func(i int) seen {
+			var list []string
+			for k := range 12 {
+				list = append(list, fmt.Sprintf(`"t%d":%v`, k, walk(i%8+k, i)))
+			}
+			return seen{"", fmt.Sprintf(`{"machine":%q,"metrics":{%s}}`, id(i), strings.Join(list, ","))}
+		}, map[string]string{"series_fields": "metrics.t0,metrics.t1,metrics.t2,metrics.t3,metrics.t4,metrics.t5,metrics.t6,metrics.t7," +
+			"metrics.t8,metrics.t9,metrics.t10,metrics.t11"}, nil},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			_, found, err := mappingOf(800, x.of)
@@ -210,6 +234,16 @@ func TestMappingKeepsWhatIsGiven(t *testing.T) {
 		_, found, err := mappingOf(400, of, config.Prefix+strings.ToUpper(key)+"="+given)
 		if err != nil || found[key].Value != given {
 			t.Errorf("%s=%s: %q, %v", key, given, found[key].Value, err)
+		}
+	}
+}
+
+// TestAtLeast: the least rate that the number of anomalies shows is the exact lower limit of a Poisson distribution (Garwood 1936).
+func TestAtLeast(t *testing.T) {
+	for opened, want := range map[int]float64{0: 0, 1: 0.0513, 10: 5.425, 20: 13.255} {
+		o := outcome{tallies: []tally{{opened: opened - opened/2}, {opened: opened / 2}}}
+		if got := o.atLeast(float64(opened)); math.Abs(got-want) > 0.02 {
+			t.Errorf("of %d: %v, want %v", opened, got, want)
 		}
 	}
 }
