@@ -81,6 +81,14 @@ func TestSuggestReads(t *testing.T) {
 				at(i).UnixMilli())
 		}, []string{"decimals: [after.price=2]", "value_fields: [after.price]", "Not certain: decimals in base64", "key_field: after.id"},
 			"", "20 read"},
+		"events": {func(i int) (string, string) {
+			when := at(i).Add(time.Duration(i*i%997) * 40 * time.Millisecond)
+			return "", fmt.Sprintf(`{"at":%d,"host":"h%d","event":"login"}`, when.UnixMilli(), i*i%7%3)
+		}, []string{"compute: events=1.0", "value_fields: [events]", "every: 1m", "aggregate: [count]", "empty: zero", "key_field: host"},
+			"duplicates", "20 "},
+		"irregular times": {func(i int) (string, string) {
+			return "", fmt.Sprintf(`{"at":%d,"id":"s%d","value":%v}`, at(i/10*60+i%10).UnixMilli(), i%2, wave(i)+float64(20*(i%2)))
+		}, []string{"#every: 1m", "#aggregate: [mean]", "a tenth of the pauses is below 2s, a tenth above 52s"}, "every", "20 read"},
 		"numbers that come and go": {func(i int) (string, string) {
 			var list []string
 			for k := range 12 {

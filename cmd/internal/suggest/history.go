@@ -127,6 +127,9 @@ func (m *mapping) readHistory(ctx context.Context) (*history, error) {
 		return nil, fmt.Errorf("suggest: none of %s of topic %q can be read with the settings that were found, such as %s",
 			count(h.records, "record"), m.c.Topic, h.why)
 	}
+	if m.every > 0 { // a sample is an interval, and equal events are several
+		h.pauses, h.twins, h.doubles = []int64{m.every.Microseconds()}, 0, 0
+	}
 	if h.series < m.keys*m.sensors {
 		h.valued, h.series = h.valued*m.keys*m.sensors/h.series, m.keys*m.sensors
 	}
@@ -366,6 +369,7 @@ func (h *history) stateSettings() (list []settingsfile.Setting) {
 		h.m.s.head = append(h.m.s.head, fmt.Sprintf("%s of %s have the series and time of a sample shortly before, with other "+
 			"values: is a part of the key missing, or the time too coarse?", share(h.doubles, h.samples), count(h.samples, "sample")))
 	}
+	list = append(list, h.intervalsInstead()...)
 	silence := time.Duration(0)
 	middle := median(h.pauses)
 	if len(h.pauses) >= 20 {

@@ -148,6 +148,11 @@ func TestMapping(t *testing.T) {
 			return seen{"", fmt.Sprintf(`{"machine":%q,"metrics":{%s}}`, id(i), strings.Join(list, ","))}
 		}, map[string]string{"key_field": "machine", "series_fields": "metrics.*", "value_fields": ""},
 			map[string]string{"series_fields": "below metrics"}},
+		{"events at irregular times", func(i int) seen {
+			at := secondOf(0).UnixMilli() + int64(1000*i) + int64(i*i%997)*40
+			return seen{"", fmt.Sprintf(`{"at":%d,"sensor":"press-%d","event":"login","code":%d}`, at, i*i%7%3, 1+i%3)}
+		}, map[string]string{"compute": "events=1.0", "value_fields": "events", "every": "1m", "aggregate": "count", "empty": "zero"},
+			map[string]string{"compute": "a tenth of the pauses is below"}},
 		{"many numbers that are always there", func(i int) seen {
 			var list []string
 			for k := range 12 {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"odradek/cmd/internal/config"
 	"odradek/cmd/internal/config/settingsfile"
@@ -30,14 +31,15 @@ type mapping struct {
 	format   string
 	lists    []listed // the records that can be read, until chooseReadings makes points of them
 	t        *table
-	readings string    // path of the array of readings; "": a record is one
-	times    []int64   // of each point, in microseconds; nil: no field has the time, and they are Kafka's
-	order    []int     // points by segment and time
-	series   []int32   // of each point: the number of its series
-	keys     int       // series seen
-	width    int       // values of a sample
-	ranges   []float64 // scales of the values
-	sensors  int       // series of a key: 1, or the number of fields
+	readings string        // path of the array of readings; "": a record is one
+	times    []int64       // of each point, in microseconds; nil: no field has the time, and they are Kafka's
+	order    []int         // points by segment and time
+	series   []int32       // of each point: the number of its series
+	keys     int           // series seen
+	width    int           // values of a sample
+	ranges   []float64     // scales of the values
+	sensors  int           // series of a key: 1, or the number of fields
+	every    time.Duration // events are counted in intervals of this length; 0: there are values
 }
 
 // listed are the values of one record.

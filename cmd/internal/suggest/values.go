@@ -241,6 +241,9 @@ func (m *mapping) chooseValues() error {
 		}
 	}
 	if len(moving) == 0 {
+		if m.countEvents(all) {
+			return m.putRekey()
+		}
 		return m.givenValues(left)
 	}
 	var paths []string
