@@ -177,6 +177,7 @@ type demoResult struct {
 	EventHours  float64             `json:"event_hours"` // of each sensor
 	FirstSecond float64             `json:"first_anomaly_seconds"`
 	Anomalies   int                 `json:"anomalies"`
+	Faults      int                 `json:"faults"` // that the anomalies are of, as the workers say
 	Kinds       map[string]demoKind `json:"kinds"`
 	False       int                 `json:"false"`
 	FalseBy     map[string]int      `json:"false_by_detector"`
@@ -214,7 +215,19 @@ func (r *demoResult) add(name string, k demoKind) {
 
 // newDemoResult returns the result of anomalies that nothing was compared with.
 func newDemoResult(list []*demoAnomaly) *demoResult {
-	return &demoResult{Kinds: map[string]demoKind{}, FalseBy: map[string]int{}, Lifecycle: []string{}, Anomalies: len(list)}
+	return &demoResult{Kinds: map[string]demoKind{}, FalseBy: map[string]int{}, Lifecycle: []string{}, Anomalies: len(list),
+		Faults: faultsOf(list)}
+}
+
+// faultsOf returns the number of faults that anomalies are of, by their records.
+func faultsOf(list []*demoAnomaly) int {
+	faults := map[[16]byte]bool{}
+	for _, a := range list {
+		if a.Fault != nil {
+			faults[*a.Fault] = true
+		}
+	}
+	return len(faults)
 }
 
 // judge implements truth. A fault counts when it is over and what finds it has had time to.

@@ -89,6 +89,24 @@ func TestNothingJudged(t *testing.T) {
 	}
 }
 
+// TestFaultsOfSeveralDetectors: what two detectors find of one spike is one fault, and a run of one detector has no line of it.
+func TestFaultsOfSeveralDetectors(t *testing.T) {
+	rows := minutes(seedtest.New(t), "a", 500)
+	rows[300] = rows[300][:strings.LastIndex(rows[300], ",")] + ",1000"
+	rows[400] = rows[400][:strings.LastIndex(rows[400], ",")] + ",9000"
+	two := append(slices.Clone(level), "DETECTORS=level,again", "DETECTOR_AGAIN_OP=zscore", "DETECTOR_AGAIN_WINDOW=32",
+		"DETECTOR_AGAIN_THRESHOLD=fixed:20")
+	for _, c := range []struct {
+		settings []string
+		want     bool
+	}{{two, true}, {level, false}} {
+		s := runRows(t, rows, c.settings...)
+		if slices.Contains(s.Lines(time.Second), "faults: 2, of 4 anomalies") != c.want || s.Faults != 2 {
+			t.Errorf("%q: %d faults, %q", c.settings, s.Faults, s.Lines(time.Second))
+		}
+	}
+}
+
 // TestJudgedDays: one record whose clock is wrong, wherever it stands, changes the series-days by less than one
 // hundredth, and days without records count.
 func TestJudgedDays(t *testing.T) {

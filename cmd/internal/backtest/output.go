@@ -51,7 +51,7 @@ var anomalyColumns = []Column{
 	{Name: "start", Kind: Time}, {Name: "end", Kind: Time}, {Name: "peak_time", Kind: Time},
 	{Name: "opened_at", Kind: Time}, {Name: "over", Kind: Truth}, {Name: "reason", Few: true},
 	{Name: "peak_score", Kind: Number}, {Name: "threshold", Kind: Number}, {Name: "samples", Kind: Whole},
-	{Name: "warmth", Few: true}, {Name: "partition", Kind: Whole}, {Name: "offset", Kind: Whole},
+	{Name: "warmth", Few: true}, {Name: "partition", Kind: Whole}, {Name: "offset", Kind: Whole}, {Name: "fault"},
 }
 
 // NewOutputs creates the tables. An empty name is none. Scores that end with a slash are
@@ -215,6 +215,7 @@ func (o *Outputs) anomaly(a *Anomaly, cfg *state.Config) error {
 		{Text: threshold.Band(e.Severity)}, {Whole: e.Start}, {Whole: e.End}, {Whole: e.PeakTime}, {Whole: e.OpenedAt},
 		{Truth: a.Over()}, {Text: reason}, {Number: float64(e.PeakScore)}, {Number: threshold.Published(e.Threshold)}, {Whole: int64(e.Samples)},
 		{Text: a.Warmth.String()}, {Whole: int64(a.Partition)}, {Whole: cfg.Record(a.Change.Offset)},
+		{Text: fmt.Sprintf("%x", e.Fault)},
 	}
 	if o.numbered {
 		row = append(row, Value{Whole: int64(cfg.Number(a.Change.Offset))})

@@ -84,6 +84,9 @@ func (s *Summary) Lines(took time.Duration) []string {
 			list = append(list, fmt.Sprintf("%s: %s", d.Name, d.Beside))
 		}
 	}
+	if n := s.Total(); s.Faults < n {
+		list = append(list, fmt.Sprintf("faults: %d, of %d anomalies", s.Faults, n))
+	}
 	for _, why := range s.Troubles {
 		list = append(list, "left out: "+why)
 	}

@@ -165,6 +165,7 @@ type lane struct {
 	atKey     []*seriesTrack               // of the present batch, by index of the key
 	open      map[[16]byte]*state.EventRow // anomalies that are open
 	shown     []Anomaly                    // the gravest
+	faults    int                          // anomalies that were the first of their fault
 	scores    *scoreBuffer                 // nil: scores are not written
 	counts    counts
 	troubles  []string // why records were left out, the first mostReasons

@@ -263,6 +263,9 @@ func (l *lane) ended(e *state.EventRow) {
 		t := &series.dets[e.Detector]
 		out.Warmth = t.warm(&l.warm[e.Detector])
 		t.anomalies++
+		if a.Fault == a.ID {
+			l.faults++
+		}
 		t.worst = max(t.worst, a.Severity)
 		span := Span{a.Start, max(a.End, a.OpenedAt)}
 		if len(t.spans) < spansMost {

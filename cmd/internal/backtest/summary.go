@@ -16,6 +16,7 @@ type Summary struct {
 	Outcomes  map[string]int64 // rows by outcome
 	Detectors []DetectorResult
 	Any       *Agreement // of the detectors together; nil without labels, or with one detector
+	Faults    int        // that the detectors' anomalies are of
 	Anomalies []Anomaly  // the gravest
 	Troubles  []string   // left-out input
 	Partial   string     // why the run ended early; "" where it did not
@@ -85,6 +86,7 @@ func (c *Config) summary(lanes []*lane, names []string) *Summary {
 		}
 		all = append(all, l.series...)
 		s.Anomalies = append(s.Anomalies, l.shown...)
+		s.Faults += l.faults
 	}
 	s.Anomalies = gravest(s.Anomalies)
 	s.Series = len(all)
@@ -115,6 +117,14 @@ func (c *Config) summary(lanes []*lane, names []string) *Summary {
 	}
 	s.choose(all, c.Plots)
 	return s
+}
+
+// Total returns the number of anomalies of all detectors.
+func (s *Summary) Total() (n int) {
+	for i := range s.Detectors {
+		n += s.Detectors[i].Anomalies
+	}
+	return n
 }
 
 func (s *Summary) detector(name string, all []*seriesTrack, labels bool) DetectorResult {

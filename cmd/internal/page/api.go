@@ -65,6 +65,10 @@ type AnomalyList struct {
 	Anomalies []Anomaly `json:"anomalies" doc:"Open anomalies, newest first, then closed ones, newest first."`
 	Open      int       `json:"open" doc:"Number of open anomalies that match, whether listed or not."`
 	Closed    int       `json:"closed" doc:"Number of closed anomalies that match, whether listed or not."`
+
+	OpenFaults   int `json:"open_faults" doc:"Number of faults that the open anomalies are of."`
+	ClosedFaults int `json:"closed_faults" doc:"Number of faults that the closed anomalies are of."`
+
 	Loading   bool      `json:"loading" doc:"The anomalies topic is being read: the list is not complete yet. Ask again after the seconds of the header Retry-After."`
 	Truncated bool      `json:"truncated" doc:"The topic has older anomalies that are not kept in memory."`
 	Fault     string    `json:"fault,omitempty" doc:"Why the topic cannot be read at present."`
@@ -107,6 +111,7 @@ type Anomaly struct {
 	Escalation *Escalation `json:"escalation,omitempty" doc:"The part of it since its severity reached its present band, where that is higher than at its start."`
 	Source     Origin      `json:"source" doc:"The input record that caused the revision."`
 	Region     *Region     `json:"region,omitempty" doc:"Where in a grid it is."`
+	Fault      string      `json:"fault" doc:"Id of its fault: that of the first anomaly of the series of those that belong together."`
 	Group      string      `json:"group,omitempty" doc:"Id of the group of anomalies that opened together."`
 	Label      string      `json:"label,omitempty" doc:"The label that an operator gave it: confirm or false_alarm."`
 	Muted      bool        `json:"muted,omitempty" doc:"A mute rule covers its detector, its series and its peak."`

@@ -143,13 +143,17 @@ func TestAnomalies(t *testing.T) {
 	}
 	b.write(b.anomaly(1, 2, 1, "pump-1", 10, func(a *output.Anomaly) { a.Severity = 70 }),
 		b.anomaly(1, 1, 0, "pump-1", 10, nil), // again: at least once
-		b.anomaly(2, 2, 2, "pump-2", 20, nil), b.anomaly(5, 1, 0, "pump-2", 40, nil), b.anomaly(5, 2, 2, "pump-2", 40, nil))
+		b.anomaly(2, 2, 2, "pump-2", 20, nil), b.anomaly(5, 1, 0, "pump-2", 40, nil),
+		b.anomaly(5, 2, 2, "pump-2", 40, func(a *output.Anomaly) { a.Fault = &[16]byte{2} }))
 	// Two partitions, so the anomaly of pump-1 may be the last to come.
 	l = b.list(AnomalyQuery{}, "two are closed, one is revised", func(l *AnomalyList) bool {
 		return l.Closed == 2 && l.Open == 3 && slices.ContainsFunc(l.Anomalies, func(a Anomaly) bool { return a.Severity == 70 })
 	})
 	if got := ids(l.Anomalies); got != "03 01 04 05 02" || l.Anomalies[1].Severity != 70 || l.Anomalies[3].Reason != "recovered" {
 		t.Errorf("listed %s: %+v", got, l.Anomalies)
+	}
+	if l.OpenFaults != 3 || l.ClosedFaults != 1 || l.Anomalies[3].Fault != l.Anomalies[4].ID || l.Anomalies[4].Fault != l.Anomalies[4].ID {
+		t.Errorf("%d and %d faults: %+v", l.OpenFaults, l.ClosedFaults, l.Anomalies)
 	}
 	for _, c := range []struct {
 		q    AnomalyQuery

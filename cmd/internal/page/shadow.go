@@ -21,7 +21,9 @@ func (e *Explorer) Shadow(q *ShadowQuery) ShadowList {
 		From: timeOf(c.from), To: timeOf(c.to), Series: c.series, Detectors: []ShadowDetector{}, Topic: e.c.Shadow, Fault: e.fault,
 		Loading: e.c.Shadow != "" && !e.ready, Truncated: e.store.truncated || e.shadow.truncated,
 	}
-	out.Anomalies, out.Open, out.Closed = e.shadow.listed(c.counted, q.Limit, &e.labels)
+	var open, closed counted
+	out.Anomalies, open, closed = e.shadow.listed(c.counted, q.Limit, &e.labels)
+	out.Open, out.Closed = open.anomalies, closed.anomalies
 	shadow, live := c.byDetector(&e.shadow), c.byDetector(&e.store)
 	all := e.c.detectors()
 	for i := range all {

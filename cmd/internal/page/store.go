@@ -33,6 +33,14 @@ type storedAnomaly struct {
 	at        *list.Element
 }
 
+// fault returns the id of its fault; records of earlier versions are of their own.
+func (e *storedAnomaly) fault() [16]byte {
+	if e.a.Fault == nil {
+		return e.a.ID
+	}
+	return *e.a.Fault
+}
+
 func (e *storedAnomaly) closed() bool { return output.AnomalyKinds[e.a.Kind] == "close" }
 
 // store has the last anomalies, each once.
@@ -114,7 +122,9 @@ func (s *store) list(q *AnomalyQuery, feedback *feedbackStore) AnomalyList {
 		names[e.a.Detector] = true
 	}
 	out := AnomalyList{Detectors: []string{}}
-	out.Anomalies, out.Open, out.Closed = s.listed(func(e *storedAnomaly) bool { return matches(e, q) }, q.Limit, feedback)
+	var open, closed counted
+	out.Anomalies, open, closed = s.listed(func(e *storedAnomaly) bool { return matches(e, q) }, q.Limit, feedback)
+	out.Open, out.OpenFaults, out.Closed, out.ClosedFaults = open.anomalies, open.faults, closed.anomalies, closed.faults
 	for name := range names {
 		out.Detectors = append(out.Detectors, name)
 	}
@@ -122,8 +132,19 @@ func (s *store) list(q *AnomalyQuery, feedback *feedbackStore) AnomalyList {
 	return out
 }
 
+// counted has the numbers of anomalies and of faults that they are of.
+type counted struct{ anomalies, faults int }
+
+func countFaults(list []*storedAnomaly) counted {
+	faults := map[[16]byte]bool{}
+	for _, e := range list {
+		faults[e.fault()] = true
+	}
+	return counted{len(list), len(faults)}
+}
+
 // listed returns the anomalies that are wanted, in the order of list, limit at most, and the numbers of all of them.
-func (s *store) listed(wanted func(*storedAnomaly) bool, limit int, feedback *feedbackStore) (list []Anomaly, nOpen, nClosed int) {
+func (s *store) listed(wanted func(*storedAnomaly) bool, limit int, feedback *feedbackStore) (list []Anomaly, nOpen, nClosed counted) {
 	var open, closed []*storedAnomaly
 	for _, e := range s.byID {
 		switch {
@@ -144,7 +165,7 @@ func (s *store) listed(wanted func(*storedAnomaly) bool, limit int, feedback *fe
 	}
 	slices.SortFunc(open, newest(func(e *storedAnomaly) int64 { return e.a.OpenedAt }))
 	slices.SortFunc(closed, newest(func(e *storedAnomaly) int64 { return e.a.EventTime }))
-	list, nOpen, nClosed = []Anomaly{}, len(open), len(closed)
+	list, nOpen, nClosed = []Anomaly{}, countFaults(open), countFaults(closed)
 	all := append(open, closed...)
 	for _, e := range all[:min(len(all), limit)] {
 		list = append(list, s.complete(e, feedback))
@@ -214,6 +235,8 @@ func (s *store) complete(e *storedAnomaly, feedback *feedbackStore) Anomaly {
 	if e := a.Escalation; e != nil {
 		w.Escalation = &Escalation{Start: timeOf(e.Start), PeakTime: timeOf(e.PeakTime), Since: timeOf(e.Since)}
 	}
+	fault := e.fault()
+	w.Fault = hex.EncodeToString(fault[:])
 	if a.Group != nil {
 		w.Group = hex.EncodeToString(a.Group[:])
 	}

@@ -217,12 +217,13 @@ function anomaliesPage() {
     const rows = (state) => list.anomalies.filter((a) => a.state === state).map((a) => ({ key: a.id, value: a }));
     open.show(rows("open"));
     closed.show(rows("closed"));
-    const shown = (state, all) => {
+    const shown = (state, all, faults) => {
       const n = rows(state).length;
-      return list.loading && n === 0 ? "…" : n < all ? `${n} of ${whole(all)}` : whole(all);
+      const of = faults < all ? `, of ${faults === 1 ? "one fault" : `${whole(faults)} faults`}` : "";
+      return list.loading && n === 0 ? "…" : (n < all ? `${n} of ${whole(all)}` : whole(all)) + of;
     };
-    set(openHead, "Open ", el("span", { class: "count" }, shown("open", list.open)));
-    set(closedHead, "Closed ", el("span", { class: "count" }, shown("closed", list.closed)));
+    set(openHead, "Open ", el("span", { class: "count" }, shown("open", list.open, list.open_faults)));
+    set(closedHead, "Closed ", el("span", { class: "count" }, shown("closed", list.closed, list.closed_faults)));
     open.root.hidden = openHead.hidden = filters.state === "closed";
     closed.root.hidden = closedHead.hidden = filters.state === "open";
     const words = [];
@@ -251,6 +252,7 @@ function anomalyTable(caption) {
     { title: "Expected", number: true, nowrap: true, cell: (a) => Charts.expected(part(a.expected, a), part(a.actual, a)) + usual(a) },
     { title: "Actual", number: true, cell: (a) => number(part(a.actual, a)) + unit(a) + (a.field && (a.fields || []).length > 1 ? ` (${a.field})` : "") },
     { title: "Id", span: true, cell: (a) => button(a.id.slice(0, 8) + "…", () => anomalyDialog(a), { class: "link id", title: a.id, "aria-label": `Details of anomaly ${a.id}` }) },
+    { title: "Fault", nowrap: true, sort: (a) => a.fault, cell: (a) => el("code", { title: a.fault }, a.fault.slice(0, 8) + "…") },
   ]);
 }
 
@@ -271,7 +273,7 @@ function details(a) {
     row("Summary", a.summary), row("Start", when(a.start)), row(`At this severity`, a.escalation && `${when(a.escalation.start)}, since the sample of ${when(a.escalation.since)}`), row("End so far", when(a.end)), row("Peak", when(a.peak_time)), row("Opened at", when(a.opened_at)),
     row("Samples over the threshold", whole(a.samples)), row("Score / threshold", scores(a)),
     row("Rank", a.rank == null ? null : `one in ${whole(Math.max(1, Math.round(1 / a.rank)))}`), row("Expected", list(a.expected, (v, i) => Charts.expected(v, (a.actual || [])[i]))), row("Actual", list(a.actual, number)),
-    row("Contribution", list(a.contribution, Charts.score)), row("Carried by", a.carried_by), row("Usually within", a.spread && `${number(+a.spread.toPrecision(2))}${unit(a)}`), row("Group", a.group && el("code", {}, a.group)),
+    row("Contribution", list(a.contribution, Charts.score)), row("Carried by", a.carried_by), row("Usually within", a.spread && `${number(+a.spread.toPrecision(2))}${unit(a)}`), row("Fault", el("code", {}, a.fault)), row("Group", a.group && el("code", {}, a.group)),
     row("Region", a.region && `columns ${a.region.column_from}–${a.region.column_to}, rows ${a.region.row_from}–${a.region.row_to}: ${whole(a.region.observed)} observed, ${number(a.region.expected)} expected`),
     row("Caused by", `${a.source.topic}, partition ${a.source.partition}, offset ${a.source.offset}`),
     row("Said of it", a.label && (a.label === "confirm" ? "confirmed" : "false alarm")));
