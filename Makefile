@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up packages release image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -76,6 +76,7 @@ long: ## before a release: all tests, all of them required, on three versions of
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
 	cd deploy/test/connect && ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry $(GO) test -count=1 ./...
 	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
+	$(MAKE) release
 	$(MAKE) fuzz FUZZTIME=2m
 
 # Without processor/state, whose states are each for one goroutine.
@@ -121,6 +122,15 @@ bench: build ## the table of docs/benchmarks.md
 
 up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
 	$(GO) run ./processor/kafkatest/up
+
+# A release of a commit; scripts/release.sh says what is in it.
+packages: ## packages for Debian and Red Hat, with the systemd unit; archives, chart, licences and bills of materials beside them, in bin/release
+	scripts/release.sh bin/release
+
+release: packages ## the same twice, which has to give the same bytes
+	scripts/release.sh bin/release.again
+	diff -r bin/release bin/release.again
+	rm -rf bin/release.again
 
 image: ## the container image odradek:local; needs Docker
 	docker build --build-arg COMMIT=$$(git describe --always --dirty --exclude '*') -t odradek:local .

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Makes a release in a folder: static programs for linux/amd64 and arm64 in archives, packages for Debian and Red Hat, the Helm chart, the
+# licences of dependencies, a bill of materials of each program (CycloneDX), and SHA256SUMS. The same commit gives the same bytes:
+# `make release` makes it twice and compares. Modules come from the Go proxy, their sums from go.sum and Go's database.
+#
+#   scripts/release.sh FOLDER
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[[ $# == 1 ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+out=$(mkdir -p "$1" && cd "$1" && pwd)
+rm -rf "${out:?}"/*
+nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0
+sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+
+VERSION=$(sed -n 's/^const release = "\(.*\)"/\1/p' cmd/worker/cmd_small.go)
+COMMIT=$(git describe --always --dirty --exclude '*')
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+BUILT=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+export SOURCE_DATE_EPOCH CGO_ENABLED=0
+export LC_ALL=C TZ=UTC
+archive() { # NAME FOLDER: a tar of a folder without what differs from one machine to the next
+	tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -C "$(dirname "$2")" \
+		-cf - "$(basename "$2")" | gzip -9n >"$out/$1"
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The licences: of each module in the program one file at least.
+LICENCES=$out/THIRD_PARTY_LICENSES.txt
+go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/worker | sort -u | while read -r path version dir; do
+	files=$(find "$dir" -maxdepth 1 -type f \( -iname 'licen[sc]e*' -o -iname 'copying*' -o -iname 'notice*' \) ! -name '*.go' | sort)
+	[[ $files ]] || { echo "release: $path $version has no licence" >&2; exit 1; }
+	for f in $files; do printf '==== %s %s: %s\n\n' "$path" "$version" "$(basename "$f")"; cat "$f"; echo; done
+done >"$LICENCES"
+
+for ARCH in amd64 arm64; do
+	name=odradek-$VERSION-linux-$ARCH
+	mkdir "$work/$name"
+	PROGRAM=$work/$name/odradek
+	GOOS=linux GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags "-s -w -X main.commit=$COMMIT" -o "$PROGRAM" ./cmd/worker
+	cp LICENSE CHANGELOG.md deploy/systemd/odradek.service "$LICENCES" "$work/$name/"
+	archive "$name.tar.gz" "$work/$name"
+	go run "$sbom" bin -json -noserial -output "$work/sbom.json" "$PROGRAM" 2>"$work/sbom.log" || { cat "$work/sbom.log" >&2; exit 1; }
+	# The time of its making is the one thing that would differ.
+	sed 's/"timestamp": "[^"]*"/"timestamp": "'"$BUILT"'"/' "$work/sbom.json" >"$out/$name.cdx.json"
+	sed -e "s|\${ARCH}|$ARCH|; s|\${VERSION}|$VERSION|; s|\${BUILT}|$BUILT|; s|\${PROGRAM}|$PROGRAM|; s|\${LICENCES}|$LICENCES|" \
+		deploy/packages/nfpm.yaml >"$work/nfpm.yaml"
+	for kind in deb rpm; do
+		go run "$nfpm" package --config "$work/nfpm.yaml" --packager $kind --target "$out/" >/dev/null
+	done
+done
+
+cp -r deploy/helm "$work/odradek"
+archive "odradek-chart-$(sed -n 's/^version: //p' deploy/helm/Chart.yaml).tgz" "$work/odradek"
+(cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+ls -l "$out"
