@@ -13,9 +13,9 @@ FOLDERS   := $(wildcard cmd processor detectors cuda schemas deploy)
 
 help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
-		while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
+		while IFS='|' read -r name what; do printf '%-13s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up packages release image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up packages packages-test release image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -76,7 +76,7 @@ long: ## before a release: all tests, all of them required, on three versions of
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
 	cd deploy/test/connect && ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry $(GO) test -count=1 ./...
 	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
-	$(MAKE) release
+	$(MAKE) release packages-test
 	$(MAKE) fuzz FUZZTIME=2m
 
 # Without processor/state, whose states are each for one goroutine.
@@ -131,6 +131,9 @@ release: packages ## the same twice, which has to give the same bytes
 	scripts/release.sh bin/release.again
 	diff -r bin/release bin/release.again
 	rm -rf bin/release.again
+
+packages-test: ## installs, starts, upgrades and removes the packages of bin/release in a Debian with systemd; needs root and Debian
+	scripts/packages-test.sh bin/release
 
 image: ## the container image odradek:local; needs Docker
 	docker build --build-arg COMMIT=$$(git describe --always --dirty --exclude '*') -t odradek:local .
