@@ -229,7 +229,8 @@ func (v *demoView) status() string {
 	first := v.streams[0]
 	passed := time.Duration(first.made.Load()/int64(v.o.sensors)) * demoInterval
 	return fmt.Sprintf("%v: %d anomalies, %d faults, %d open; %.0f records/s; event time %s, %.1f h", time.Since(v.began).Round(time.Second),
-		len(v.log.list), faultsOf(v.log.list), open, v.rate.v, first.options.Start.Add(passed).UTC().Format("2006-01-02 15:04:05"), passed.Hours())
+		len(v.log.list), faultsOf(v.log.list), open, v.rate.v,
+		first.options.Start.Add(passed).UTC().Format("2006-01-02 15:04:05"), passed.Hours())
 }
 
 // wide is the number of columns from which on a line of the table has the date, too.

@@ -1320,8 +1320,8 @@ func (m *model) group(k *modelKey, id [16]byte, time int64) *anomaly.Group {
 	return &anomaly.Group{ID: id, Since: time}
 }
 
-// fault returns the fault of an anomaly that opens, from all that was told of the key's anomalies of that mode so far: that of one which has
-// not closed, or is left, closed by the same score; nil: its own.
+// fault returns the fault of an anomaly that opens, from all that was told of the key's anomalies of that mode so far: that of one which
+// has not closed, or is left, closed by the same score; nil: its own.
 func (m *model) fault(k *modelKey, shadow bool, left [16]byte) (fault *[16]byte) {
 	open := map[[16]byte][16]byte{}
 	for _, e := range m.told {
@@ -1480,7 +1480,8 @@ func TestModel(t *testing.T) {
 		}
 		rejected += len(refused)
 	}
-	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d join a fault; %d samples released early, %d aggregated",
+	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d join a fault; "+
+		"%d samples released early, %d aggregated",
 		rejected, changes, silent, kinds, reasons, joined, early, aggregated)
 	if early == 0 || aggregated == 0 {
 		t.Error("no sample was released early, or none aggregated: the test tests too little")
