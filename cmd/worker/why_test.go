@@ -382,7 +382,7 @@ func testWhy(t *testing.T, c *kafkatest.Cluster) {
 	brokers := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)}
 	term, _, bad := console(brokers...)
 	if code := term.generate(t.Context(), []string{"-topic", topic, "-partitions", "2", "-replication", "1", "-sensors", "6",
-		"-records", "36000", "-fault-every", "400", "-dropout", "absent", "-start-time", "2026-01-01T00:00:00Z"}); code != exitOK {
+		"-records", "24000", "-fault-every", "400", "-dropout", "absent", "-start-time", "2026-01-01T00:00:00Z"}); code != exitOK {
 		t.Fatalf("generate: %s", bad)
 	}
 	environ := append(brokers, "ODRADEK_GROUP="+topic+"-g", "ODRADEK_TOPICS="+topic, "ODRADEK_HTTP_ADDR=off", "ODRADEK_REPLICATION=1",

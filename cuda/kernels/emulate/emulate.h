@@ -50,7 +50,8 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
 
 namespace emulate {
 
-constexpr int maxThreads = 1024, stackBytes = 256 << 10;
+constexpr int maxThreads = 1024;
+constexpr int stackBytes = (256 << 10) + 17 * 64;  // not a power of two, with which the stacks' tops would share a few lines of the caches
 constexpr size_t sharedBytes = 232 << 10;
 
 // Fiber is one thread of a block.
@@ -58,13 +59,17 @@ struct Fiber {
     void *sp;
     dim3 index;
     bool done;
-    const char *waits;  // what it waits for, if it does
+    const char *waits;    // what it waits for, if it does:
+    const unsigned *met;  // until this is not
+    unsigned before;      // this
 };
 
 // Collective is a warp operation of the lanes of one mask.
 struct Collective {
     uint32_t mask, arrived, left;
-    uint64_t value[32];
+    unsigned met;  // 1 once all have arrived
+    bool reduced;  // sum has the result of a reduction
+    uint64_t value[32], sum;
 };
 
 inline Fiber fibers[maxThreads];
@@ -77,6 +82,7 @@ inline int live;                              // threads that have not ended
 inline unsigned barrier, arrived, votes[2];   // block barriers passed; threads at the next; its votes
 inline uint64_t progress, order = 0x9e3779b97f4a7c15;
 inline Collective collectives[32][64];
+inline Collective *unused[32];  // of a warp, the first that has had no use
 inline void (*entry)();
 
 // odradek_change saves the running context in *from and continues with to.
@@ -101,17 +107,31 @@ odradek_change:
     popq %r12
     popq %rbx
     popq %rbp
-    ret
+    popq %rdx  # not ret, whose target the processor would predict to be the caller
+    jmpq *%rdx
 .size odradek_change,.-odradek_change
 )");
 #endif
 
 inline void yield() { odradek_change(&self->sp, scheduler); }
 
-inline void wait(const char *what, bool &ready) {
+// wait lets others run until met has another value; the scheduler passes over the fiber until then.
+inline void wait(const char *what, const unsigned *met) {
     self->waits = what;
-    while (!ready) yield();
+    self->met = met;
+    self->before = *met;
+    yield();
     self->waits = nullptr;
+}
+
+// release ends a block barrier once all live threads are there.
+inline bool release() {
+    if (arrived != static_cast<unsigned>(live)) return false;
+    arrived = 0;
+    barrier++;
+    votes[barrier & 1] = 0;
+    progress++;
+    return true;
 }
 
 inline void trampoline() {
@@ -119,6 +139,7 @@ inline void trampoline() {
     self->done = true;
     live--;
     progress++;
+    if (live > 0) release();
     for (;;) yield();
 }
 
@@ -131,19 +152,7 @@ inline unsigned syncthreads(bool vote = false) {
     unsigned mine = barrier;
     votes[mine & 1] += vote;
     arrived++;
-    self->waits = "__syncthreads";
-    for (;;) {
-        if (barrier != mine) break;
-        if (arrived == static_cast<unsigned>(live)) {
-            arrived = 0;
-            barrier++;
-            votes[barrier & 1] = 0;
-            progress++;
-            break;
-        }
-        yield();
-    }
-    self->waits = nullptr;
+    if (!release()) wait("__syncthreads", &barrier);
     return votes[mine & 1];
 }
 
@@ -154,30 +163,30 @@ inline Collective *meet(uint32_t mask, uint64_t value) {
         fprintf(stderr, "emulate: thread %u of block %u is not in its own mask %08x\n", self->index.x, block.x, mask);
         abort();
     }
-    Collective *c = nullptr;
-    for (Collective &o : collectives[warp()]) {
-        if (o.mask == mask && o.arrived != mask && !(o.arrived & bit)) {
-            c = &o;
+    Collective *c = nullptr, *own = collectives[warp()];
+    Collective *&end = unused[warp()];
+    for (Collective *o = own; o < end; o++) {
+        if (o->mask == mask && !o->met && !(o->arrived & bit)) {
+            c = o;
             break;
         }
     }
     if (!c) {
-        for (Collective &o : collectives[warp()]) {
-            if (!o.mask) {
-                c = &o;
-                break;
-            }
-        }
-        if (!c) abort();
+        for (c = own; c < end && c->mask; c++) {}
+        if (c == own + 64) abort();
+        end = std::max(end, c + 1);
         c->mask = mask;
-        c->arrived = c->left = 0;
+        c->arrived = c->left = c->met = 0;
+        c->reduced = false;
     }
     c->value[lane()] = value;
     c->arrived |= bit;
-    if (c->arrived == mask) progress++;
-    self->waits = "a warp operation";
-    while (c->arrived != mask) yield();
-    self->waits = nullptr;
+    if (c->arrived == mask) {
+        c->met = 1;
+        progress++;
+    } else {
+        wait("a warp operation", &c->met);
+    }
     return c;
 }
 
@@ -210,15 +219,13 @@ template <class T> T shuffle(uint32_t mask, T v, int source) {
 
 template <class T, class F> T reduce(uint32_t mask, T v, F f) {
     Collective *c = meet(mask, bits(v));
-    bool first = true;
-    T sum{};
-    for (int i = 0; i < 32; i++) {
-        if (mask >> i & 1) {
-            T o = from<T>(c->value[i]);
-            sum = first ? o : f(sum, o);
-            first = false;
-        }
+    if (!c->reduced) {
+        T sum = from<T>(c->value[__builtin_ctz(mask)]);
+        for (uint32_t rest = mask & (mask - 1); rest; rest &= rest - 1) sum = f(sum, from<T>(c->value[__builtin_ctz(rest)]));
+        c->sum = bits(sum);
+        c->reduced = true;
     }
+    T sum = from<T>(c->sum);
     leave(c);
     return sum;
 }
@@ -240,12 +247,13 @@ template <class K> void launch(unsigned blocks, unsigned threads, size_t dynamic
         memset(shared, 0xff, dynamicShared);  // NaN
         live = static_cast<int>(threads);
         arrived = votes[0] = votes[1] = 0;
-        memset(collectives, 0, sizeof collectives);
+        for (int w = 0; w < 32; w++) unused[w] = collectives[w];
         for (unsigned t = 0; t < threads; t++) {
             Fiber &f = fibers[t];
             f.index = {t, 0, 0};
             f.done = false;
             f.waits = nullptr;
+            f.met = nullptr;
             void **top = reinterpret_cast<void **>(stacks + static_cast<size_t>(t + 1) * stackBytes);
             *--top = nullptr;  // the alignment after a call
             *--top = reinterpret_cast<void *>(trampoline);
@@ -255,10 +263,12 @@ template <class K> void launch(unsigned blocks, unsigned threads, size_t dynamic
         while (live > 0) {
             uint64_t before = progress;
             order = order * 6364136223846793005u + 1442695040888963407u;
-            unsigned start = static_cast<unsigned>(order >> 33) % threads, back = order >> 63;
+            unsigned at = static_cast<unsigned>(order >> 33) % threads, back = order >> 63;
             for (unsigned i = 0; i < threads; i++) {
-                Fiber &f = fibers[back ? (start + threads - i) % threads : (start + i) % threads];
-                if (f.done) continue;
+                Fiber &f = fibers[at];
+                at = back ? (at ? at : threads) - 1 : at + 1 == threads ? 0 : at + 1;
+                if (f.done || (f.met && *f.met == f.before)) continue;
+                f.met = nullptr;
                 self = &f;
                 odradek_change(&scheduler, f.sp);
             }
