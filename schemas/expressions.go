@@ -48,7 +48,7 @@ func (m Mapping) computedValues() (byName map[string]*computed, faults []error) 
 
 // expressions compiles the expressions of a mapping and adds the paths that they use to l.
 func (m Mapping) expressions(l *Layout) error {
-	l.extra = l.each != nil || l.screens || l.Key != nil || m.OnlyIf != "" || l.computed != nil
+	l.extra = l.wildcard != nil || l.screens || l.Key != nil || m.OnlyIf != "" || l.computed != nil
 	var faults []error
 	if m.OnlyIf != "" {
 		if e, err := expression.Condition(m.OnlyIf); err != nil {

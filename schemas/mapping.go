@@ -112,8 +112,8 @@ type Sink struct {
 	FromText bool
 	// Scale is that of a decimal whose record has none; nil: it is none.
 	Scale *int
-	// Each says that the path leads to a record or a map, of which each number is a value.
-	Each bool
+	// Wildcard says that the path leads to a record or a map, of which each number is a value.
+	Wildcard bool
 
 	field    int         // of a value: index in Mapping.Fields
 	accept   *acceptance // of a value; nil: every one is taken
@@ -135,10 +135,10 @@ type Layout struct {
 	Key *Layout
 	// Item is the layout of an item of the array of readings, with paths from the item on. Sinks then has the paths of the
 	// record, and last the array's, and a program gives the items it finds to Reading.AddItem. nil: a record is one reading.
-	Item    *Layout
-	own     owner // of a record with an array, or of its item
-	screens bool  // some field has an acceptance
-	each    *each // a field stands for each number below a path
+	Item     *Layout
+	own      owner     // of a record with an array, or of its item
+	screens  bool      // some field has an acceptance
+	wildcard *wildcard // a field stands for each number below a path
 
 	columns  []Sink                 // of all fields, in their order, also of an item's layout
 	operands int                    // of expressions
@@ -328,7 +328,7 @@ func (m Mapping) paths() (*Layout, error) {
 		if c := values[text]; c != nil {
 			c.slot, c.field, c.accept = l.Width, i, accepts[i]
 			l.computed = append(l.computed, *c)
-		} else if prefix, ok := eachOf(text); ok {
+		} else if prefix, ok := wildcardOf(text); ok {
 			segs, err = parsePath(prefix)
 		} else {
 			segs, err = parsePath(text)
@@ -343,14 +343,14 @@ func (m Mapping) paths() (*Layout, error) {
 		seen[text] = true
 		n := max(1, counted(segs))
 		sink := Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n, FromText: m.TextNumbers, Scale: scales[i],
-			field: i, accept: accepts[i], Each: Each(text)}
+			field: i, accept: accepts[i], Wildcard: IsWildcard(text)}
 		if l.columns = append(l.columns, sink); values[text] == nil {
 			l.Sinks = append(l.Sinks, sink)
 		}
 		l.Width += n
 		l.screens = l.screens || accepts[i] != nil
 	}
-	faults = append(faults, m.eachField(l)...)
+	faults = append(faults, m.wildcardField(l)...)
 	if l.Width > maxWidth {
 		fault("%d values a reading, %d at most", l.Width, maxWidth)
 	}

@@ -98,7 +98,7 @@ func (l *Layout) resetMore(out *Reading) {
 	if l.operands > 0 {
 		out.Operands.Reset(l.operands)
 	}
-	if l.each != nil {
+	if l.wildcard != nil {
 		out.beginLeaves(l)
 	}
 	if out.record != nil {
@@ -156,7 +156,7 @@ func (l *Layout) finishMore(key []byte, timestampMs int64, out *Reading) error {
 	if l.screens {
 		l.screen(out)
 	}
-	if l.each != nil {
+	if l.wildcard != nil {
 		return l.finishLeaves(out)
 	}
 	return nil
@@ -590,7 +590,7 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 		out.filter()
 		return nil
 	}
-	if out.Time = latest; p.layout.each != nil && len(s.times) > 0 && len(out.leaves.ends) == 0 {
+	if out.Time = latest; p.layout.wildcard != nil && len(s.times) > 0 && len(out.leaves.ends) == 0 {
 		out.leaveEmpty()
 	}
 	return nil
@@ -681,23 +681,23 @@ func (l *Layout) finishRecord(key []byte, timestampMs int64, out *Reading) error
 // "temperature" in a reading of key "press-1" belongs to the series "press-1/temperature". It serves one goroutine. A nil
 // Splitter makes one sample of each reading.
 type Splitter struct {
-	names   []string
-	longest int
-	each    bool   // the samples of a record are its leaves
-	next    int    // then the reading of the next sample
-	key     []byte // of the last sample: its reading's key, '/' and a name
-	base    int    // length of the reading's key and '/' in key
-	some    bool   // readings of the record lack fields
-	present []int  // then the values that they have, numbered through the record
+	names    []string
+	longest  int
+	wildcard bool   // the samples of a record are its leaves
+	next     int    // then the reading of the next sample
+	key      []byte // of the last sample: its reading's key, '/' and a name
+	base     int    // length of the reading's key and '/' in key
+	some     bool   // readings of the record lack fields
+	present  []int  // then the values that they have, numbered through the record
 }
 
 // NewSplitter returns a Splitter of readings whose values have these names, which contain no '/', so that the last '/' of a
-// series key ends the reading's key. One name may stand for each number below a path (Each). Without names it is nil.
+// series key ends the reading's key. One name may stand for each number below a path (IsWildcard). Without names it is nil.
 func NewSplitter(names []string) *Splitter {
 	if len(names) == 0 {
 		return nil
 	}
-	s := &Splitter{names: names, each: Each(names[0])}
+	s := &Splitter{names: names, wildcard: IsWildcard(names[0])}
 	for _, n := range names {
 		s.longest = max(s.longest, len(n))
 	}
@@ -709,7 +709,7 @@ func (s *Splitter) Samples(r *Reading) int {
 	if s == nil {
 		return r.Len()
 	}
-	if s.each {
+	if s.wildcard {
 		if s.next = 0; r.Len() == 0 || r.leaves == nil {
 			return 0
 		}
@@ -739,7 +739,7 @@ func (s *Splitter) KeyBytes(r *Reading) (most int) {
 	}
 	if s != nil && most > 0 {
 		longest := s.longest
-		if s.each {
+		if s.wildcard {
 			longest = r.leaves.longest()
 		}
 		most += 1 + longest
@@ -757,7 +757,7 @@ func (s *Splitter) Sample(r *Reading, i int) (key []byte, time int64, values []f
 }
 
 func (s *Splitter) sample(r *Reading, i int) (key []byte, time int64, values []float64) {
-	if s.each {
+	if s.wildcard {
 		return s.leaf(r, i)
 	}
 	first := i == 0

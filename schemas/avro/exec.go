@@ -210,7 +210,7 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 	case opItems:
 		return items(buf, pos, p.nodes[in.ref], in.sink, out)
 	case opEach:
-		return p.each(buf, pos, p.nodes[in.ref], in.sink, out)
+		return p.wildcard(buf, pos, p.nodes[in.ref], in.sink, out)
 	case opOperand:
 		return operand(buf, pos, p.nodes[in.ref], out.Operand(int(in.slot)))
 	case opForget:

@@ -465,7 +465,7 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 	case schemas.RoleValue:
 		in.op = opNumber
 		in.slot, in.n = c.place(w)
-		if s.Each {
+		if s.Wildcard {
 			in.op = opEach
 			break
 		}

@@ -90,9 +90,9 @@ func itemsAt(n *node, segs []schemas.Segment) *node {
 
 func suitable(s *schemas.Sink, n *node) *schemas.Problem {
 	switch {
-	case s.Each && (n.kind == kindRecord && !n.decimal() || n.kind == kindMap):
+	case s.Wildcard && (n.kind == kindRecord && !n.decimal() || n.kind == kindMap):
 		return nil
-	case s.Each:
+	case s.Wildcard:
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("leads to %s, not to a record or a map", n.title())}
 	case n.suits(s.Role), s.FromText && n.kind == kindString:
 		return nil

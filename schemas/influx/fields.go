@@ -28,7 +28,7 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 		if s.Role == schemas.RoleKey || s.Role == schemas.RoleOperand {
 			return nil
 		}
-	case s.Each:
+	case s.Wildcard:
 		if first == pathFields && len(s.Segs) == 1 {
 			return nil
 		}

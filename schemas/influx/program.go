@@ -39,7 +39,7 @@ type program struct {
 	measurement  []int32 // paths
 	time         int32   // path; -1: the times are Kafka's
 	tags, fields names
-	each         int32                // the path of each number; -1: there is none
+	wildcard     int32                // the path of each number; -1: there is none
 	operands     []int32              // paths that expressions use
 	err          *schemas.DecodeError // set: no record can be read
 }
@@ -88,7 +88,7 @@ func (n *names) find(t *token) []int32 {
 }
 
 func newProgram(l *schemas.Layout, id int32) *program {
-	p := &program{layout: l, line: l, id: id, time: -1, each: -1, clock: schemas.ClockNanos}
+	p := &program{layout: l, line: l, id: id, time: -1, wildcard: -1, clock: schemas.ClockNanos}
 	if l.Unit != "" {
 		p.clock = schemas.ClockIn(l.Unit)
 	}
@@ -118,8 +118,8 @@ func newProgram(l *schemas.Layout, id int32) *program {
 		case pathTags:
 			p.tags.add(s.Segs[1].Name, sink)
 		case pathFields:
-			if s.Each {
-				p.each = sink
+			if s.Wildcard {
+				p.wildcard = sink
 				break
 			}
 			p.fields.add(s.Segs[1].Name, sink)
@@ -192,7 +192,7 @@ func (p *program) read(s *scan, timestampMs int64, out *schemas.Reading) {
 	for more := true; more && s.err == nil; {
 		var name token
 		var value []byte
-		if name, value, more = s.field(); s.err == nil && p.each >= 0 {
+		if name, value, more = s.field(); s.err == nil && p.wildcard >= 0 {
 			p.leaf(s, &name, value, out)
 		}
 		if s.err != nil || value[0] == '"' && len(p.operands) == 0 {
@@ -286,13 +286,13 @@ func (p *program) leaf(s *scan, name *token, text []byte, out *schemas.Reading) 
 	v, ok := number(text)
 	switch {
 	case text[0] == '"':
-		p.line.AddTextLeaf([]byte(unquote.Replace(string(text[1:len(text)-1]))), p.each, out)
+		p.line.AddTextLeaf([]byte(unquote.Replace(string(text[1:len(text)-1]))), p.wildcard, out)
 	case !ok:
 		s.fail("the value before is no number and no Boolean")
 	case c == 't' || c == 'f':
 		p.line.LeaveOut(out)
 	default:
-		p.line.AddLeaf(v, p.each, out)
+		p.line.AddLeaf(v, p.wildcard, out)
 	}
 	out.Exit(back)
 }

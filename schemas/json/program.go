@@ -43,7 +43,7 @@ func newProgram(l *schemas.Layout, id int32) *program {
 	for i := range l.Sinks {
 		at := p.root.add(l.Sinks[i].Segs, 0, int32(i))
 		at.readings = at.readings || l.Sinks[i].Role == schemas.RoleReadings
-		at.each = at.each || l.Sinks[i].Each
+		at.wildcard = at.wildcard || l.Sinks[i].Wildcard
 	}
 	return p
 }
@@ -59,7 +59,7 @@ type step struct {
 	// readings says that the array of readings is here. No other path leads here or on from here: it would be one of
 	// the items.
 	readings bool
-	each     bool // each number below is a value
+	wildcard bool // each number below is a value
 }
 
 // array is a place where paths go on in each item of an array of count items.

@@ -48,7 +48,7 @@ func (w *walk) value(s *step, item, depth int) {
 		if len(s.sinks) > 0 && len(s.below) == 0 && w.decimal(s, item, depth+1) {
 			return
 		}
-		if s.each {
+		if s.wildcard {
 			if w.numbers(s.sinks[0], depth+1); len(s.below) == 0 || w.err != nil {
 				return
 			}
@@ -341,10 +341,10 @@ func (w *walk) wrongType(sinks []int32, item int) {
 
 // scalar reads a string, a number, true or false in every role it has.
 func (w *walk) scalar(s *step, item int) {
-	if s.readings || s.each {
+	if s.readings || s.wildcard {
 		w.wrongType(s.sinks, item)
 	}
-	if s.each {
+	if s.wildcard {
 		w.skip(0)
 		return
 	}

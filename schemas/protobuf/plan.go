@@ -62,7 +62,7 @@ type want struct {
 // planner makes the plan of one message of a schema.
 type planner struct {
 	readings int32                          // the path of the array of readings; -1: there is none
-	each     int32                          // the path of each number in a message or map; -1: there is none
+	wildcard int32                          // the path of each number in a message or map; -1: there is none
 	item     protoreflect.MessageDescriptor // of that array
 	arrays   []array                        // by counter
 }
@@ -122,7 +122,7 @@ func (m *message) find(number protowire.Number) *field {
 
 func (p *planner) field(d protoreflect.FieldDescriptor, wants []want) *field {
 	f := &field{number: d.Number(), kind: d.Kind(), list: d.IsList()}
-	wants = f.takeEach(d, wants, p.each)
+	wants = f.takeWildcard(d, wants, p.wildcard)
 	switch {
 	case d.IsMap():
 		f.key = d.MapKey().Kind()
@@ -164,8 +164,8 @@ func (p *planner) field(d protoreflect.FieldDescriptor, wants []want) *field {
 	return f
 }
 
-// takeEach has the field add each number below it where that path ends here, and returns the other paths.
-func (f *field) takeEach(d protoreflect.FieldDescriptor, wants []want, sink int32) (others []want) {
+// takeWildcard has the field add each number below it where that path ends here, and returns the other paths.
+func (f *field) takeWildcard(d protoreflect.FieldDescriptor, wants []want, sink int32) (others []want) {
 	for _, w := range wants {
 		switch {
 		case w.sink != sink || len(w.segs) > 0:

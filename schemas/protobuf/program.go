@@ -31,8 +31,8 @@ type messageProgram struct {
 	// operands are the slots of what expressions use and the message has: null in a record without a value.
 	operands []int
 	// all is set where each number of the message is a value.
-	all      protoreflect.MessageDescriptor
-	eachSink int32
+	all          protoreflect.MessageDescriptor
+	wildcardSink int32
 	// nested are the messages declared inside, by their index.
 	nested []messageProgram
 	err    *schemas.DecodeError // set: no record of this message can be read
@@ -73,7 +73,7 @@ func (p *messageProgram) compile(l *schemas.Layout, id int32, d protoreflect.Mes
 		refuse(schemas.ClassMalformed, "", fmt.Sprintf("message %s is an entry of a map", d.FullName()))
 		return nil
 	}
-	pl := planner{readings: -1, each: -1}
+	pl := planner{readings: -1, wildcard: -1}
 	var wants []want
 	for j := range l.Sinks {
 		s := &l.Sinks[j]
@@ -87,9 +87,9 @@ func (p *messageProgram) compile(l *schemas.Layout, id int32, d protoreflect.Mes
 		if s.Role == schemas.RoleReadings {
 			pl.readings = int32(j)
 		}
-		if s.Each {
-			if pl.each = int32(j); len(s.Segs) == 0 {
-				p.all, p.eachSink = d, pl.each
+		if s.Wildcard {
+			if pl.wildcard = int32(j); len(s.Segs) == 0 {
+				p.all, p.wildcardSink = d, pl.wildcard
 				continue
 			}
 		}
@@ -185,7 +185,7 @@ func (p *messageProgram) decode(key, body []byte, timestampMs int64, out *schema
 	err := w.start(body)
 	if err == nil && p.all != nil {
 		out.FindLeaves()
-		err = w.numbers(p.all, body, p.eachSink)
+		err = w.numbers(p.all, body, p.wildcardSink)
 	}
 	if err != nil {
 		e := &schemas.DecodeError{Class: schemas.ClassMalformed, SchemaID: p.id, Err: fmt.Errorf("not a message of the schema: %w", err)}

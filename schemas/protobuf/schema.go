@@ -204,7 +204,7 @@ func (f *file) Items(s *schemas.Sink) schemas.Fields {
 				continue
 			}
 			if find(s, m, s.Segs) == nil {
-				pl := planner{each: -1}
+				pl := planner{wildcard: -1}
 				pl.plan(m, []want{{sink: pl.readings, segs: s.Segs}})
 				return pl.item
 			}
@@ -237,7 +237,7 @@ func (m itemFields) Paths(r schemas.Role) []string { return paths(m.MessageDescr
 // find looks for a path in a message.
 func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segment) *schemas.Problem {
 	if len(segs) == 0 {
-		if s.Each {
+		if s.Wildcard {
 			return nil
 		}
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: "is message " + string(m.FullName())}
@@ -260,7 +260,7 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 		if count > 0 {
 			return &schemas.Problem{Class: schemas.ClassBadType, Text: "is a map, not an array"}
 		}
-		if len(rest) == 0 && s.Each {
+		if len(rest) == 0 && s.Wildcard {
 			return nil
 		}
 		if len(rest) == 0 {
@@ -285,8 +285,8 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 	if len(rest) > 0 {
 		return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("%s has no field %q", title(f), rest[0].Name)}
 	}
-	if s.Each {
-		if eachIn(f) {
+	if s.Wildcard {
+		if hasNumbers(f) {
 			return nil
 		}
 		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("leads to %s, not to a message or a map", title(f))}
@@ -308,8 +308,8 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + wanted[s.Role] + hint}
 }
 
-// eachIn reports whether a field is a message that may have numbers.
-func eachIn(f protoreflect.FieldDescriptor) bool {
+// hasNumbers reports whether a field is a message that may have numbers.
+func hasNumbers(f protoreflect.FieldDescriptor) bool {
 	d := f.Message()
 	return f.Kind() == protoreflect.MessageKind && wrapped(d) == nil && decimal(d) == nil && d.FullName() != timestamp
 }

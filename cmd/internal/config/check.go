@@ -504,7 +504,7 @@ func (k *checker) mapping() {
 	if len(m.SeriesFields) > 0 {
 		fields = "SERIES_FIELDS"
 		k.seriesFields()
-	} else if i := slices.IndexFunc(m.ValueFields, schemas.Each); i >= 0 {
+	} else if i := slices.IndexFunc(m.ValueFields, schemas.IsWildcard); i >= 0 {
 		k.add(fields, fmt.Sprintf("%q: the values of a sample are the same each time, those of a wildcard are not", m.ValueFields[i]),
 			"set "+Prefix+"SERIES_FIELDS in its place, which makes each number below the path a series")
 		return
@@ -539,9 +539,9 @@ func (k *checker) mapping() {
 	}
 }
 
-// stands returns a test of the fields that stand for each number below a path, of which leaf is one.
-func stands(leaf string) func(field string) bool {
-	return func(field string) bool { return schemas.EachHas(field, leaf) }
+// wildcardOver returns a test of the fields that stand for each number below a path, of which leaf is one.
+func wildcardOver(leaf string) func(field string) bool {
+	return func(field string) bool { return schemas.WildcardHas(field, leaf) }
 }
 
 // units checks ODRADEK_UNITS.
@@ -559,7 +559,7 @@ func (k *checker) units() {
 		case len(unit) > mostUnit:
 			problems = append(problems, fmt.Sprintf("the unit of field %q has more than %d bytes", name, mostUnit))
 		case !slices.ContainsFunc(fields, func(f string) bool {
-			return arrayLengthRE.ReplaceAllString(f, "") == name && !schemas.Each(f) || schemas.EachHas(f, name)
+			return arrayLengthRE.ReplaceAllString(f, "") == name && !schemas.IsWildcard(f) || schemas.WildcardHas(f, name)
 		}):
 			problems = append(problems, fmt.Sprintf("no value has the field %q", name))
 		}
@@ -578,7 +578,7 @@ func (k *checker) transforms() {
 		switch {
 		case err != nil:
 			problems = append(problems, err.Error())
-		case !slices.ContainsFunc(fields, t.About) && !slices.ContainsFunc(fields, stands(t.Field)):
+		case !slices.ContainsFunc(fields, t.About) && !slices.ContainsFunc(fields, wildcardOver(t.Field)):
 			problems = append(problems, fmt.Sprintf("no value has the field %q", t.Field))
 		case slices.ContainsFunc(seen, t.Same):
 			problems = append(problems, fmt.Sprintf("field %q has two transforms", t.Field))
@@ -606,7 +606,7 @@ func (k *checker) aggregates() {
 		switch {
 		case err != nil:
 			problems = append(problems, err.Error())
-		case a.Field != "" && !slices.ContainsFunc(fields, a.About) && !slices.ContainsFunc(fields, stands(a.Field)):
+		case a.Field != "" && !slices.ContainsFunc(fields, a.About) && !slices.ContainsFunc(fields, wildcardOver(a.Field)):
 			problems = append(problems, fmt.Sprintf("no value has the field %q", a.Field))
 		case slices.ContainsFunc(seen, a.Same) && a.Field == "":
 			problems = append(problems, "all fields have two aggregates")
@@ -670,7 +670,7 @@ func (k *checker) seriesFields() {
 			problems = append(problems, fmt.Sprintf("field %q has a '/', which separates a series key from the field", f))
 		}
 	}
-	if i := slices.IndexFunc(k.c.Mapping.SeriesFields, schemas.Each); i >= 0 && k.c.Mapping.Format == "otlp" {
+	if i := slices.IndexFunc(k.c.Mapping.SeriesFields, schemas.IsWildcard); i >= 0 && k.c.Mapping.Format == "otlp" {
 		problems = append(problems, fmt.Sprintf("%q, but each data point of OTLP is a sample of its own: set %sVALUE_FIELDS=value, and "+
 			"%sKEY_FIELD to what tells the series apart, as name and attributes", k.c.Mapping.SeriesFields[i], Prefix, Prefix))
 	}

@@ -45,7 +45,9 @@ func (c *Config) HasReadings() bool { return c.Mapping.ReadingsField != "" }
 const readingsHeld = 16
 
 // HasWildcard reports whether each number below a path is a series.
-func (c *Config) HasWildcard() bool { return slices.ContainsFunc(c.Mapping.SeriesFields, schemas.Each) }
+func (c *Config) HasWildcard() bool {
+	return slices.ContainsFunc(c.Mapping.SeriesFields, schemas.IsWildcard)
+}
 
 // Series returns the names of the values of a reading that are series of their own; nil: a reading is one sample.
 func (c *Config) Series() []string {

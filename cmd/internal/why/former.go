@@ -66,7 +66,7 @@ func FormerSettings(environ []string, topic, detector, key string, recorded []pr
 		}
 		changed := processor.Differences(all(&was), all(&now.settings))
 		if was.Window == now.settings.Window && was.Params == now.settings.Params {
-			if now.series == nil || slices.ContainsFunc(now.series, func(f string) bool { return f == field || schemas.EachHas(f, field) }) {
+			if now.series == nil || slices.ContainsFunc(now.series, func(f string) bool { return f == field || schemas.WildcardHas(f, field) }) {
 				continue
 			}
 			changed = fmt.Sprintf("%sSERIES_FIELDS has no %s any more", config.Prefix, field)

@@ -128,7 +128,7 @@ func (r *Reading) exampleKeys() (keys [][]byte) {
 	return keys
 }
 
-// wildcard reports whether the one field stands for each number below a path, as schemas.Each does.
+// wildcard reports whether the one field stands for each number below a path, as schemas.IsWildcard does.
 func (r *Reading) wildcard() bool {
 	return len(r.Fields) == 1 && (r.Fields[0] == "*" || strings.HasSuffix(r.Fields[0], ".*"))
 }

@@ -14,16 +14,16 @@ import (
 // program that reads the place of such a field calls Reading.Enter and Exit around each name on the way, and AddLeaf or
 // LeaveOut for each value.
 
-// each is what a layout knows of such a field.
-type each struct {
+// wildcard is what a layout knows of such a field.
+type wildcard struct {
 	prefix   []byte   // path in front of the "*", as Under writes it; empty: the record
 	apart    [][]byte // paths of leaves that are the key or the time
 	fromText bool
 	field    *Sink // as in Layout.columns
 }
 
-// eachOf returns the path in front of the "*" of a field, and whether it is such a field.
-func eachOf(field string) (prefix string, ok bool) {
+// wildcardOf returns the path in front of the "*" of a field, and whether it is such a field.
+func wildcardOf(field string) (prefix string, ok bool) {
 	if field == "*" {
 		return "@value", true
 	}
@@ -31,21 +31,21 @@ func eachOf(field string) (prefix string, ok bool) {
 	return prefix, ok && !strings.HasSuffix(prefix, `\`)
 }
 
-// Each reports whether a field stands for each number below a path.
-func Each(field string) bool {
-	_, ok := eachOf(field)
+// IsWildcard reports whether a field stands for each number below a path.
+func IsWildcard(field string) bool {
+	_, ok := wildcardOf(field)
 	return ok
 }
 
-// EachHas reports whether a field is such a one, and a leaf of it may have that path.
-func EachHas(field, leaf string) bool {
-	prefix, ok := eachOf(field)
+// WildcardHas reports whether a field is such a one, and a leaf of it may have that path.
+func WildcardHas(field, leaf string) bool {
+	prefix, ok := wildcardOf(field)
 	return ok && (prefix == "@value" || strings.HasPrefix(leaf, prefix+"."))
 }
 
-// eachField has the layout know its field that stands for each number below a path, if it has one. It returns what is wrong.
-func (m Mapping) eachField(l *Layout) (faults []error) {
-	i := slices.IndexFunc(m.Fields, Each)
+// wildcardField has the layout know its field that stands for each number below a path, if it has one. It returns what is wrong.
+func (m Mapping) wildcardField(l *Layout) (faults []error) {
+	i := slices.IndexFunc(m.Fields, IsWildcard)
 	if i < 0 || len(l.columns) != len(m.Fields) {
 		return nil
 	}
@@ -57,10 +57,10 @@ func (m Mapping) eachField(l *Layout) (faults []error) {
 	if counted(s.Segs) > 0 || s.Scale != nil {
 		return []error{fmt.Errorf("schemas: field %q is each number below a path: it has no array in it, and no DECIMALS", s.Text)}
 	}
-	l.each = &each{prefix: pathOf(s.Segs), fromText: m.TextNumbers, field: s}
+	l.wildcard = &wildcard{prefix: pathOf(s.Segs), fromText: m.TextNumbers, field: s}
 	for j := range l.Sinks {
 		if c := &l.Sinks[j]; c.Role == RoleKey || c.Role == RoleTime {
-			l.each.apart = append(l.each.apart, pathOf(c.Segs))
+			l.wildcard.apart = append(l.wildcard.apart, pathOf(c.Segs))
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func (r *Reading) beginLeaves(l *Layout) {
 		r.leaves = &leaves{}
 	}
 	v := r.leaves
-	v.path = append(v.path[:0], l.each.prefix...)
+	v.path = append(v.path[:0], l.wildcard.prefix...)
 	v.found, v.over = false, false
 	v.names, v.ends, v.values, v.until = v.names[:0], v.ends[:0], v.values[:0], v.until[:0]
 }
@@ -140,7 +140,7 @@ func (r *Reading) Exit(back int) { r.leaves.path = r.leaves.path[:back] }
 
 // apart reports whether the present place is the key's or the time's.
 func (l *Layout) apart(r *Reading) bool {
-	return slices.ContainsFunc(l.each.apart, func(path []byte) bool { return bytes.Equal(path, r.leaves.path) })
+	return slices.ContainsFunc(l.wildcard.apart, func(path []byte) bool { return bytes.Equal(path, r.leaves.path) })
 }
 
 // AddLeaf adds the number at the present place, NaN where it is missing.
@@ -148,9 +148,9 @@ func (l *Layout) AddLeaf(v float64, sink int32, r *Reading) {
 	if l.apart(r) {
 		return
 	}
-	if v = Finite(v, sink, r); l.each.field.accept != nil && !l.each.field.accept.takes(v) {
+	if v = Finite(v, sink, r); l.wildcard.field.accept != nil && !l.wildcard.field.accept.takes(v) {
 		v = math.NaN()
-		r.Rejected = append(r.Rejected, l.each.field.field)
+		r.Rejected = append(r.Rejected, l.wildcard.field.field)
 	}
 	s := r.leaves
 	if len(s.ends) == maxWidth || len(s.names)+len(s.path) > maxNames {
@@ -163,7 +163,7 @@ func (l *Layout) AddLeaf(v float64, sink int32, r *Reading) {
 
 // AddTextLeaf adds the number that the text at the present place writes, where texts are read, or leaves the text out.
 func (l *Layout) AddTextLeaf(text []byte, sink int32, r *Reading) {
-	if l.each.fromText {
+	if l.wildcard.fromText {
 		if v, wrong := TextNumber(text); wrong != FaultText {
 			if v == v { // else it is as one that is not there
 				l.AddLeaf(v, sink, r)
@@ -177,7 +177,7 @@ func (l *Layout) AddTextLeaf(text []byte, sink int32, r *Reading) {
 // LeaveOut counts the value at the present place, which is no number.
 func (l *Layout) LeaveOut(r *Reading) {
 	if !l.apart(r) {
-		r.Rejected = append(r.Rejected, l.each.field.field)
+		r.Rejected = append(r.Rejected, l.wildcard.field.field)
 	}
 }
 
@@ -193,7 +193,7 @@ func (l *Layout) finishLeaves(r *Reading) error {
 		return &DecodeError{Class: class, Field: field, SchemaID: r.Schema, Err: err}
 	}
 	if s.over {
-		return fail(ClassTooLarge, l.each.field.Text, errLeaves)
+		return fail(ClassTooLarge, l.wildcard.field.Text, errLeaves)
 	}
 	if twice := s.repeated(); twice != "" {
 		return fail(ClassMalformed, twice, errors.New("the record has the field twice"))

@@ -16,13 +16,13 @@ import (
 	"odradek/schemas/avro"
 )
 
-// eachNames are those of fields, also some that a path escapes.
-var eachNames = []string{"a", "b", "c.d", "e/f", "g[1]", `h\i`, "j+k", "ö", "id", "at"}
+// wildcardNames are those of fields, also some that a path escapes.
+var wildcardNames = []string{"a", "b", "c.d", "e/f", "g[1]", `h\i`, "j+k", "ö", "id", "at"}
 
 // tree returns an object of numbers, other values, and objects of these.
 func tree(rng *rand.Rand, depth int) map[string]any {
 	m := map[string]any{}
-	for _, name := range eachNames {
+	for _, name := range wildcardNames {
 		switch rng.IntN(9) {
 		case 0, 1, 2:
 			m[name] = math.Round(rng.NormFloat64()*1e6) / 1e3
@@ -103,7 +103,7 @@ func TestEach(t *testing.T) {
 	}
 	for _, m := range list {
 		m.Key, m.Time = "id", "at"
-		m.dec = eachDecoder(t, m.Mapping, Options{Format: "json"})
+		m.dec = wildcardDecoder(t, m.Mapping, Options{Format: "json"})
 	}
 	for range 600 {
 		inner := tree(rng, 0)
@@ -132,7 +132,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-func eachDecoder(t *testing.T, m schemas.Mapping, o Options) *Decoder {
+func wildcardDecoder(t *testing.T, m schemas.Mapping, o Options) *Decoder {
 	t.Helper()
 	d, err := NewDecoder(m, nil, o)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestEachAvro(t *testing.T) {
 			{"name":"in","type":["null",{"type":"map","values":["int","string"]}]}]}}]}`
 	of := func(field string) (schemas.Mapping, *Decoder) {
 		m := schemas.Mapping{Key: "id", Time: "at", Fields: []string{field}}
-		return m, eachDecoder(t, m, Options{Format: "avro", Bare: schema})
+		return m, wildcardDecoder(t, m, Options{Format: "avro", Bare: schema})
 	}
 	union := func(b []byte, path string, want map[string]float64) ([]byte, int) {
 		v := rng.NormFloat64()
@@ -179,7 +179,7 @@ func TestEachAvro(t *testing.T) {
 		inMap, inRecord := map[string]float64{}, map[string]float64{}
 		leftMap, leftRecord, n := 0, 1, 0
 		body := avro.AppendLong(avro.AppendText(nil, "k"), 5)
-		for _, name := range eachNames {
+		for _, name := range wildcardNames {
 			if rng.IntN(3) == 0 {
 				continue
 			}
@@ -222,7 +222,7 @@ func TestEachAvro(t *testing.T) {
 // TestEachFaults: what a record may not be.
 func TestEachFaults(t *testing.T) {
 	m := schemas.Mapping{Key: "id", Time: "at", Fields: []string{"m.*"}, Valid: []string{"m.*=..3"}}
-	d := eachDecoder(t, m, Options{Format: "json"})
+	d := wildcardDecoder(t, m, Options{Format: "json"})
 	var wide strings.Builder
 	for i := range 65537 {
 		fmt.Fprintf(&wide, `,"x%d":1`, i)
@@ -256,7 +256,7 @@ func TestEachFaults(t *testing.T) {
 			t.Errorf("%v is taken", fields)
 		}
 	}
-	if err := (schemas.Mapping{Fields: []string{`m.\*`}}).Validate(); err != nil || schemas.Each(`m.\*`) {
+	if err := (schemas.Mapping{Fields: []string{`m.\*`}}).Validate(); err != nil || schemas.IsWildcard(`m.\*`) {
 		t.Error("a field that is called * is taken for a wildcard")
 	}
 }

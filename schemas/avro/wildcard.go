@@ -2,15 +2,15 @@ package avro
 
 import "odradek/schemas"
 
-// each adds each number in a value that a path leads to: a record or a map, at least in one branch.
-func (p *projection) each(buf []byte, pos int, n *node, sink int32, out *schemas.Reading) (int, status) {
+// wildcard adds each number in a value that a path leads to: a record or a map, at least in one branch.
+func (p *projection) wildcard(buf []byte, pos int, n *node, sink int32, out *schemas.Reading) (int, status) {
 	switch {
 	case n.kind == kindUnion:
 		i, next, st := index(buf, pos, len(n.branches))
 		if st != statusOK {
 			return next, st
 		}
-		return p.each(buf, next, n.branches[i], sink, out)
+		return p.wildcard(buf, next, n.branches[i], sink, out)
 	case n.kind == kindRecord && !n.decimal(), n.kind == kindMap:
 		out.FindLeaves()
 		return p.leaves(buf, pos, n, sink, 0, out)
