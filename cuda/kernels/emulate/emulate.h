@@ -196,6 +196,9 @@ inline void leave(Collective *c) {
     if (c->left == c->mask) c->mask = 0;
 }
 
+static inline float lesser(float a, float b) { return a < b || b != b ? a : b; }
+static inline float greater(float a, float b) { return a > b || b != b ? a : b; }
+
 template <class T> uint64_t bits(T v) {
     static_assert(sizeof(T) <= 8);
     uint64_t b = 0;
@@ -285,6 +288,9 @@ template <class K> void launch(unsigned blocks, unsigned threads, size_t dynamic
 
 }  // namespace emulate
 
+// libm's are calls, because of NaN.
+#define fminf(a, b) emulate::lesser(a, b)
+#define fmaxf(a, b) emulate::greater(a, b)
 #define threadIdx (emulate::self->index)
 #define blockIdx (emulate::block)
 #define blockDim (emulate::blockSize)
