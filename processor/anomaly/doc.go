@@ -34,7 +34,7 @@
 //
 // Start, End and PeakTime are event times of samples that the scores cover, not of the samples that completed the scores: a
 // change score is about samples long before the one that completes it.
-// A score of many samples may be high because of one. If the detector knows which samples deviate (Part), the anomaly starts
+// A score of many samples may be high because of one. If the detector knows which samples deviate (Deviation), the anomaly starts
 // with the first of them, of the first score or a higher one, and its peak is the one that deviates most. Its end is the last
 // sample that a score over the threshold covers. If the detector does not know, the peak is at the end of the highest score's
 // interval: of scores with overlapping intervals the first that covers the whole fault is the highest, and its newest sample

@@ -84,7 +84,7 @@ type Anomaly struct {
 	Severity uint8    // the highest so far, 0 to 100
 	Samples  uint32   // over the threshold so far
 
-	// Event times in microseconds: of the first sample that deviates (Part.From) and of the last that a score covers, of
+	// Event times in microseconds: of the first sample that deviates (Deviation.From) and of the last that a score covers, of
 	// the sample that deviates most of those that the highest score covers, which is between these two,
 	// and of the sample that opened it.
 	Start, End, PeakTime, OpenedAt int64
@@ -97,7 +97,7 @@ type Anomaly struct {
 	Expected, Actual, Contribution []float64
 
 	Spread  float64 // how far readings of the field that contributes most usually are from what is expected; 0: not known
-	Side    Side    // as Part.Side, of the highest score when the anomaly opened, or so far
+	Side    Side    // as Deviation.Side, of the highest score when the anomaly opened, or so far
 	Carrier string  // of an ensemble that sums: the member that has these values; empty: they are the members' shares
 
 	Range  *Range  // of a value field; nil: not known. Replaced, never changed

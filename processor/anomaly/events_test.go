@@ -131,8 +131,8 @@ func (n *naive) start() int64 {
 	for _, o := range n.ins[n.from:] {
 		switch {
 		case !o.Exceeds:
-		case o.Part != nil:
-			start = min(start, o.Part.From)
+		case o.Deviation != nil:
+			start = min(start, o.Deviation.From)
 		case !o.Located || start == math.MaxInt64:
 			start = min(start, o.About)
 		}
@@ -201,9 +201,9 @@ func (n *naive) change(k Kind, in Input) Change {
 			continue
 		}
 		a.Samples++
-		part := Part{From: o.About, At: o.Until}
-		if o.Part != nil {
-			part = *o.Part
+		part := Deviation{From: o.About, At: o.Until}
+		if o.Deviation != nil {
+			part = *o.Deviation
 		}
 		if was := threshold.Band(a.Severity); a.Samples > 1 && o.Severity > a.Severity && threshold.Band(o.Severity) != was {
 			a.Escalation = &Escalation{part.From, part.At, o.Time}
@@ -286,7 +286,7 @@ func TestDefinition(t *testing.T) {
 			if in.Exceeds && s.Peak(in.Score) {
 				in.Actual = []float64{float64(in.Score) / 3}
 				if located && r.IntN(4) > 0 {
-					in.Part = &Part{From: in.About + (in.Until-in.About)/3, At: in.Until - (in.Until-in.About)/3, Spread: float64(r.IntN(3)) / 2}
+					in.Deviation = &Deviation{From: in.About + (in.Until-in.About)/3, At: in.Until - (in.Until-in.About)/3, Spread: float64(r.IntN(3)) / 2}
 					in.Carrier = []string{"", "near"}[r.IntN(2)]
 				}
 			}

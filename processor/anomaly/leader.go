@@ -19,15 +19,15 @@ type MemberScore struct {
 	Time, Offset                   int64 // of the sample
 	Until                          int64 // last event time that the score covers
 	Ratio, Score, Threshold        float32
-	Expected, Actual, Contribution []float64 // kept, as those of Input
-	Part                           *Part     // likewise; nil: not known
-	Range                          *Range    // of the field with the largest contribution; nil: not known
+	Expected, Actual, Contribution []float64  // kept, as those of Input
+	Deviation                      *Deviation // likewise; nil: not known
+	Range                          *Range     // of the field with the largest contribution; nil: not known
 }
 
 // peak returns the event time of the reading that deviates most, or the last that the score covers.
 func (m *MemberScore) peak() int64 {
-	if m.Part != nil {
-		return min(m.Until, m.Part.At)
+	if m.Deviation != nil {
+		return min(m.Until, m.Deviation.At)
 	}
 	return m.Until
 }
@@ -149,7 +149,7 @@ func (s *State) Carrier(time, offset, about int64, terms []Term) (carrier *Membe
 				continue
 			}
 			lagged = t.Lagged
-			if w.Part != nil && (passed || t.Ahead) && t.Value > 0 && t.Value >= most && ensemble.Counted(w.Score) == t.Score {
+			if w.Deviation != nil && (passed || t.Ahead) && t.Value > 0 && t.Value >= most && ensemble.Counted(w.Score) == t.Score {
 				carrier, most = w, t.Value
 			}
 		}
@@ -183,8 +183,8 @@ func (l *life) listen(in *Input) {
 			v.Score, v.Threshold, v.PeakTime = m.Score, m.Threshold, m.peak()
 			l.Expected, l.Actual, l.Contribution, l.Spread = m.Expected, m.Actual, m.Contribution, 0
 			side := Side(0)
-			if m.Part != nil {
-				l.Spread, side = m.Part.Spread, m.Part.Side
+			if m.Deviation != nil {
+				l.Spread, side = m.Deviation.Spread, m.Deviation.Side
 			}
 			l.opensOn(side)
 			l.widen()
@@ -228,10 +228,11 @@ func (s *State) appendMembers(b []byte) []byte {
 			b = binary.AppendVarint(b, t)
 		}
 		b = appendFloats(b, w.Ratio, w.Score, w.Threshold)
-		if w.Part == nil {
+		if w.Deviation == nil {
 			b = append(b, 0)
 		} else {
-			b = appendBits(binary.AppendVarint(binary.AppendVarint(append(b, 1+byte(w.Part.Side)), w.Part.From), w.Part.At), w.Part.Spread)
+			v := w.Deviation
+			b = appendBits(binary.AppendVarint(binary.AppendVarint(append(b, 1+byte(v.Side)), v.From), v.At), v.Spread)
 		}
 		for _, list := range [...][]float64{w.Expected, w.Actual, w.Contribution} {
 			b = appendList(b, list)
@@ -251,7 +252,7 @@ func (s *State) decodeMembers(d *changelog.Decoder) {
 		w := MemberScore{Member: d.String(), Time: d.Int(), Offset: d.Int(), Until: d.Int(),
 			Ratio: d.Float(), Score: d.Float(), Threshold: d.Float()}
 		if part := d.Byte(); part > 0 { // 1 more than its side
-			if w.Part = (&Part{From: d.Int(), At: d.Int(), Spread: decodeNumber(d), Side: Side(part - 1)}); w.Part.Side > Neither {
+			if w.Deviation = (&Deviation{From: d.Int(), At: d.Int(), Spread: decodeNumber(d), Side: Side(part - 1)}); w.Deviation.Side > Neither {
 				d.Fail()
 			}
 		}

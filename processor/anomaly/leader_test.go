@@ -37,12 +37,13 @@ func TestVoiceIsItsMember(t *testing.T) {
 			ratio.Score, ratio.Threshold = in.Score/in.Threshold, 1
 			if later = append(later, ratio); in.Exceeds {
 				in.Expected, in.Actual, in.Contribution = []float64{rng.Float64()}, values[i:i+1], []float64{1}
-				in.Part = &Part{From: int64(i - 2), At: int64(i - 1)}
+				in.Deviation = &Deviation{From: int64(i - 2), At: int64(i - 1)}
 				in.Values = func(field int, last *Range) Range {
 					return Cover(field, max(0, i-40), max(0, i-3), i, func(row int) float64 { return values[row] }, last)
 				}
 				both.KeepMember(&MemberScore{Member: "a", Time: in.Time, Offset: in.Offset, Until: in.Until, Ratio: ratio.Score, Score: in.Score,
-					Threshold: in.Threshold, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part}, in.Values)
+					Threshold: in.Threshold, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
+					Deviation: in.Deviation}, in.Values)
 			}
 			step(&alone, &in, &want)
 			for len(later) > lag || i == len(values)-1 && len(later) > 0 {

@@ -28,8 +28,8 @@ type Input struct {
 	// must not be changed later.
 	Expected, Actual, Contribution []float64
 	Carrier                        string // the member that they are of; empty: they are the detector's own
-	Part                           *Part
-	Located                        bool // the detector knows the Part of its scores; one without says nothing of the start
+	Deviation                      *Deviation
+	Located                        bool // the detector knows where readings deviate; one without says nothing of the start
 
 	// Values returns the range of the values of a field that the score covers, the sample's included, as Cover does from that of earlier
 	// scores; nil: not known.
@@ -210,8 +210,8 @@ func begun(first int64) *life {
 	return &life{first: first, Anomaly: Anomaly{Start: math.MaxInt64, End: math.MinInt64, PeakScore: float32(math.Inf(-1))}}
 }
 
-// Part is the part of the readings that a score covers in which they deviate from what was expected.
-type Part struct {
+// Deviation is where the readings that a score covers deviate from what was expected.
+type Deviation struct {
 	From int64 // event time of the first that deviates at least half as much as the one that deviates most
 	At   int64 // of the one that deviates most
 
@@ -235,28 +235,28 @@ const (
 
 // Carry takes over from the member that carries the score of an ensemble. Its score may cover samples after the ensemble's.
 func (in *Input) Carry(said *MemberScore) {
-	in.Expected, in.Actual, in.Contribution, in.Part, in.Carrier = said.Expected, said.Actual, said.Contribution, said.Part, said.Member
+	in.Expected, in.Actual, in.Contribution, in.Deviation, in.Carrier = said.Expected, said.Actual, said.Contribution, said.Deviation, said.Member
 	in.Until = max(in.Until, said.Until)
 }
 
-// part returns the part of the score, which is inside of what the score covers; where the detector does not know it, all of that, with the
-// last reading.
-func (in *Input) part() Part {
-	p := in.Part
-	if said := Highest(in.Members); said != nil && said.Part != nil {
-		p = said.Part
+// deviation returns where the readings of a score deviate, within what the score covers. Where the detector does not know it, they
+// deviate in all of that, and the last one most.
+func (in *Input) deviation() Deviation {
+	p := in.Deviation
+	if said := Highest(in.Members); said != nil && said.Deviation != nil {
+		p = said.Deviation
 	}
 	if p == nil {
-		return Part{From: in.About, At: in.Until}
+		return Deviation{From: in.About, At: in.Until}
 	}
-	return Part{From: max(in.About, min(in.Until, p.From)), At: max(in.About, min(in.Until, p.At)), Spread: p.Spread, Side: p.Side}
+	return Deviation{From: max(in.About, min(in.Until, p.From)), At: max(in.About, min(in.Until, p.At)), Spread: p.Spread, Side: p.Side}
 }
 
 // over takes a score over the threshold into the anomaly.
 func (l *life) over(in *Input) {
-	part := in.part()
-	if in.Part != nil || !in.Located || l.Start == math.MaxInt64 {
-		l.Start = min(l.Start, part.From)
+	d := in.deviation()
+	if in.Deviation != nil || !in.Located || l.Start == math.MaxInt64 {
+		l.Start = min(l.Start, d.From)
 	}
 	l.Samples++
 	if l.listen(in); l.Leader == nil {
@@ -265,9 +265,9 @@ func (l *life) over(in *Input) {
 	l.End = max(l.End, in.Until)
 	if l.Like == nil {
 		if l.Samples > 1 && threshold.Band(max(l.Severity, in.Severity)) != threshold.Band(l.Severity) {
-			l.Escalation = &Escalation{Start: part.From, Peak: part.At, Since: in.Time}
+			l.Escalation = &Escalation{Start: d.From, Peak: d.At, Since: in.Time}
 		} else if e := l.Escalation; e != nil && in.Score > l.PeakScore {
-			l.Escalation = &Escalation{Start: e.Start, Peak: part.At, Since: e.Since}
+			l.Escalation = &Escalation{Start: e.Start, Peak: d.At, Since: e.Since}
 		}
 		l.Severity = max(l.Severity, in.Severity)
 	}
@@ -275,11 +275,11 @@ func (l *life) over(in *Input) {
 		l.Region = in.Region
 	}
 	if in.Score > l.PeakScore {
-		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, part.At, in.Threshold, in.Rank
+		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, d.At, in.Threshold, in.Rank
 		if l.Leader == nil {
 			l.Expected, l.Actual, l.Contribution, l.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
-			l.Spread = part.Spread
-			l.opensOn(part.Side)
+			l.Spread = d.Spread
+			l.opensOn(d.Side)
 			l.widen()
 		}
 	}

@@ -286,7 +286,7 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		return
 	}
 	in = anomaly.Input{
-		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part,
+		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation,
 		Located: d.Explain != nil || d.Locate != nil || d.Carriers != nil,
 		Time:    r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: s.source,
@@ -397,13 +397,13 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 	if anomaly.Largest(contribution) < 0 {
 		contribution = nil
 	}
-	in.Expected, in.Actual, in.Contribution, in.Part = expected, actual, contribution, &anomaly.Part{From: from, At: at}
+	in.Expected, in.Actual, in.Contribution, in.Deviation = expected, actual, contribution, &anomaly.Deviation{From: from, At: at}
 	if d.Explain != nil && d.From > 0 && (!events.Open() || events.Anomaly().Like != nil) {
-		in.Part.Side = s.newestSide(p, rows, i)
+		in.Deviation.Side = s.newestSide(p, rows, i)
 	}
 	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {
 		if spread := part.Spread * s.tasks.Scale(&p.scoringTask, field); spread-spread == 0 {
-			in.Part.Spread = spread
+			in.Deviation.Spread = spread
 		}
 	}
 }
@@ -543,7 +543,7 @@ func (s *State) keepMember(k *Key, e *series.SetDetector, said *anomaly.MemberSc
 		var in anomaly.Input
 		s.explain(why, &k.Alerts.Detectors[e.Alert].Events, &in)
 		said.Expected, said.Actual, said.Contribution = in.Expected, in.Actual, in.Contribution
-		said.Part = in.Part
+		said.Deviation = in.Deviation
 	}
 	said.Time, said.Offset, said.Until, said.Score, said.Threshold = r.Time, r.Offset, r.Until, r.Judged, r.Threshold
 	a := &k.Alerts.Detectors[e.Alert]

@@ -196,19 +196,19 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 				Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
 			row = m.counted(k, [2]int{e, i}, row)
 			if m.cfg.Detectors[i].Events != nil {
-				said.Expected, said.Actual, said.Contribution, said.Part = in.Expected, in.Actual, in.Contribution, in.Part
+				said.Expected, said.Actual, said.Contribution, said.Deviation = in.Expected, in.Actual, in.Contribution, in.Deviation
 			}
 			if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
 				k.heard[e] = append(k.heard[e], said)
 			}
 		}
 		sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
-		if score := math.Float32frombits(own.judged); sums && score == score && in.Part != nil {
+		if score := math.Float32frombits(own.judged); sums && score == score && in.Deviation != nil {
 			bound := float64(d.Threshold.Least(k.history[e]))
 			if t := m.term(k, e, i, score); t > 0 && t*float64(2*len(d.Ensemble.Members)) > bound {
 				k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
 					Until: own.till,
-					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Part: in.Part})
+					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation})
 			}
 		}
 		line := k.line[e]
@@ -1169,7 +1169,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 						in.Expected = append(in.Expected, float64(rows.X[max(0, at-1)*rows.Dim+c])*scales[c]+centers[c])
 						in.Actual = append(in.Actual, r.v[c])
 						in.Contribution = append(in.Contribution, 1/float64(rows.Dim))
-						in.Part = &anomaly.Part{From: r.time, At: r.time}
+						in.Deviation = &anomaly.Deviation{From: r.time, At: r.time}
 					}
 				}
 			})
@@ -1255,7 +1255,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		return row
 	}
 	in = anomaly.Input{
-		Part: in.Part, Located: d.Ensemble == nil || !d.Ensemble.Any, Ordinary: turned, Shadow: d.Shadow,
+		Deviation: in.Deviation, Located: d.Ensemble == nil || !d.Ensemble.Any, Ordinary: turned, Shadow: d.Shadow,
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Members: m.heard,
@@ -1265,7 +1265,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		m.tell(k, int32(i), d.Name, left)
 	}
 	if !k.events[i].Peak(score) && (d.Guard == nil || !d.Guard.Deviates()) {
-		in.Part = nil // it is not asked for
+		in.Deviation = nil // it is not asked for
 	}
 	if m.carries != nil && v.Exceeds && k.events[i].Peak(score) {
 		in.Carry(m.carries)

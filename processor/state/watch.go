@@ -21,7 +21,7 @@ type Watched struct {
 	Scales []float64
 	// Expected, Actual and Contribution are as in anomaly.Anomaly; nil: not known.
 	Expected, Actual, Contribution []float64
-	Part                           *anomaly.Part // of the score, likewise
+	Deviation                      *anomaly.Deviation // of the score, likewise
 	// Terms and Shares are those of an ensemble's members, in their order: the score is the sum of the terms.
 	Terms, Shares []float64
 	Open          bool // an anomaly of the detector was open before the score
@@ -37,7 +37,7 @@ func (s *State) watched(d *series.SetDetector, a *series.Alert, r *Row, why *rea
 		if p.Valued {
 			in := anomaly.Input{}
 			s.explain(why, &a.Events, &in)
-			w.Expected, w.Actual, w.Contribution, w.Part = in.Expected, in.Actual, in.Contribution, in.Part
+			w.Expected, w.Actual, w.Contribution, w.Deviation = in.Expected, in.Actual, in.Contribution, in.Deviation
 			if d.Scale {
 				for c := range d.Dim {
 					w.Scales = append(w.Scales, s.tasks.Scale(&p.scoringTask, c))

@@ -112,8 +112,8 @@ func (x *explainer) describe(detector int, w *state.Watched) *Explanation {
 		From: at(w.About), Until: at(w.Until),
 		Expected: numbers(w.Expected), Actual: numbers(w.Actual), Contribution: numbers(w.Contribution),
 		Sample: Sample{Offset: x.c.State.Record(x.place(w.Offset)), Time: at(w.Time)}, Scored: [2]int{-1, -1}}
-	if w.Part != nil {
-		reading := at(w.Part.At)
+	if w.Deviation != nil {
+		reading := at(w.Deviation.At)
 		e.Reading = &reading
 	}
 	if own := x.valuesAt(w.Offset); own != nil {
