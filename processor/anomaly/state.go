@@ -235,7 +235,8 @@ const (
 
 // Carry takes over from the member that carries the score of an ensemble. Its score may cover samples after the ensemble's.
 func (in *Input) Carry(said *MemberScore) {
-	in.Expected, in.Actual, in.Contribution, in.Deviation, in.Carrier = said.Expected, said.Actual, said.Contribution, said.Deviation, said.Member
+	in.Expected, in.Actual, in.Contribution = said.Expected, said.Actual, said.Contribution
+	in.Deviation, in.Carrier = said.Deviation, said.Member
 	in.Until = max(in.Until, said.Until)
 }
 
