@@ -33,6 +33,7 @@ type gate struct {
 type turn struct {
 	attached
 	out Outcome // of admit
+	key *Key    // which admit was given; nil: the series had none
 }
 
 // accepted reports whether the sample is folded or held.
@@ -54,7 +55,8 @@ func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
 	if s.Suspects.Len() > 0 || s.Suspects.votes.Beyond(sm.Time+sm.Ahead, s.maxTime) {
 		suspect = s.weigh(sm)
 	} else {
-		s.gate.line = append(s.gate.line, turn{attached{Sample: *sm}, s.admit(sm)})
+		k := s.Keys.Get(sm.Key)
+		s.gate.line = append(s.gate.line, turn{attached{Sample: *sm}, s.admit(sm, k), k})
 	}
 	if len(s.orphans.orphaned) > 0 && s.publishes() && !suspect {
 		s.closeAllOrphans(sm)
@@ -81,9 +83,10 @@ func (s *State) weigh(sm *Sample) (held bool) {
 	s.Keys.refusing = refusing{turn: s.turn()}
 	for i := range s.gate.line {
 		t := &s.gate.line[i]
-		t.out = s.admit(&t.Sample)
+		t.key = s.Keys.Get(t.Key)
+		t.out = s.admit(&t.Sample, t.key)
 		if !t.accepted() {
-			s.Keys.refusing.add(s.Keys.Get(t.Key))
+			s.Keys.refusing.add(t.key)
 			continue
 		}
 		for j := i - 1; s.order.DropDuplicates && j >= 0 && s.gate.line[j].Time == t.Time; j-- {
@@ -95,10 +98,9 @@ func (s *State) weigh(sm *Sample) (held bool) {
 	return held
 }
 
-// admit decides a sample's outcome: samples with Held or Scored are accepted, and Scored stands for the outcome that
-// foldRow will return.
-func (s *State) admit(sm *Sample) Outcome {
-	k := s.Keys.Get(sm.Key)
+// admit decides the outcome of a sample of a key, which may be nil: samples with Held or Scored are accepted, and Scored stands
+// for the outcome that foldRow will return.
+func (s *State) admit(sm *Sample, k *Key) Outcome {
 	if s.sets.For(sm.Key) == nil && (k == nil || !s.readBefore(sm.Key)) {
 		return Filtered
 	}
@@ -224,7 +226,7 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 	}
 	if t := &g.line[g.next]; t.accepted() {
 		if s.intervals.any && t.out != Held {
-			for k := s.Keys.Get(t.Key); k != nil && s.closes(k, t.Time); {
+			for k := s.Keys.Get(t.Key); k != nil && s.closes(k, t.Time); { // which may be another key than the turn's
 				if limited && !s.tasks.Fits(b) {
 					return false
 				}
@@ -242,10 +244,11 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 
 // acceptSample folds or holds a sample.
 func (s *State) acceptSample(t *turn, b *detectors.Batch) {
-	sm := &t.Sample
-	k := s.Keys.Get(sm.Key)
-	if k == nil {
-		k = s.createKey(sm)
+	sm, k := &t.Sample, t.key
+	if k == nil || k.Dead { // another turn may have created it since, and an eviction removed it
+		if k = s.Keys.Get(sm.Key); k == nil {
+			k = s.createKey(sm)
+		}
 	}
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
