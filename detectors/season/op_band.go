@@ -39,7 +39,7 @@ var bandSpec = detectors.Spec{
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return NewBand(BandParams{Rate: v.Float("RATE"), MinPoints: v.Int("MIN_POINTS")})
 	},
-	Score: scoreBand, CPU: bandCPU, Cost: bandCost, Compare: compareBand, Cases: bandCases,
+	Score: func(r detectors.Rows) { scoreBand(&r) }, CPU: bandCPU, Cost: bandCost, Compare: compareBand, Cases: bandCases,
 }
 
 func init() { detectors.Register(OpBand, &bandSpec) }
@@ -192,10 +192,10 @@ func (d *band) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	return e
 }
 
-func bandCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { scoreBand(*r) }
+func bandCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { scoreBand(r) }
 
 // scoreBand scores and learns the fresh rows, value by value.
-func scoreBand(r detectors.Rows) {
+func scoreBand(r *detectors.Rows) {
 	tables, offsets := Table(r.Params[bandTables:]), r.Params.Int(bandOffsets)
 	b := &Band{Threshold: bandThreshold(float64(r.Params.Float32(bandRate))), MinPoints: r.Params.Int(bandMinPoints),
 		Clock: Clock{Offsets: tables[:offsets], Days: tables[offsets:]}}
@@ -218,7 +218,7 @@ func scoreBand(r detectors.Rows) {
 				score = float32(math.NaN())
 			}
 			if len(r.Detail) > 0 {
-				w := bandDetailOf(&r, i, c)
+				w := bandDetailOf(r, i, c)
 				w.SetFloat32(0, float32(sc.Expected-x))
 				w.SetFloat32(1, score)
 				w.SetFloat32(2, float32(sc.Unit))

@@ -40,7 +40,7 @@ var spec = detectors.Spec{
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(OpParams{Bins: v.Int("BINS"), Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS")})
 	},
-	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+	Score: func(r detectors.Rows) { score(&r) }, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
 }
 
 func init() { detectors.Register(Op, &spec) }
@@ -197,10 +197,10 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	return e
 }
 
-func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { score(*r) }
+func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { score(r) }
 
 // score scores and learns the fresh rows, value by value.
-func score(r detectors.Rows) {
+func score(r *detectors.Rows) {
 	p := &Params{Bins: r.Params.Int(paramBins), Memory: r.Params.Int(paramMemory)}
 	tables, offsets := Table(r.Params[paramTables:]), r.Params.Int(paramOffsets)
 	clock := &Clock{Week: r.Params.Int(paramWeek) != 0, Bins: p.Bins, Offsets: tables[:offsets], Days: tables[offsets:]}

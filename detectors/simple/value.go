@@ -31,7 +31,7 @@ var valueSpec = detectors.Spec{
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return NewValue(v.Int(detectors.WindowParam), v.Bool("BELOW"))
 	},
-	Score: scoreValue, CPU: valueCPU, Cost: valueCost, Compare: compareValue, Cases: valueCases,
+	Score: func(r detectors.Rows) { scoreValue(&r) }, CPU: valueCPU, Cost: valueCost, Compare: compareValue, Cases: valueCases,
 }
 
 func init() { detectors.Register(OpValue, &valueSpec) }
@@ -91,7 +91,7 @@ func (d *value) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 }
 
 // scoreValue is the definition.
-func scoreValue(r detectors.Rows) {
+func scoreValue(r *detectors.Rows) {
 	first := r.Len() - r.Fresh
 	for i := range r.Scores {
 		most := math.NaN()
@@ -108,7 +108,7 @@ func scoreValue(r detectors.Rows) {
 	}
 }
 
-func valueCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { scoreValue(*r) }
+func valueCPU(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { scoreValue(r) }
 
 func valueCost(r *detectors.Rows) int { return 10 + 2*r.Fresh*r.Dim }
 
