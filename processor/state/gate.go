@@ -226,7 +226,7 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 	}
 	if t := &g.line[g.next]; t.accepted() {
 		if s.intervals.any && t.out != Held {
-			for k := s.Keys.Get(t.Key); k != nil && s.closes(k, t.Time); { // which may be another key than the turn's
+			for k := s.keyOf(t); k != nil && s.closes(k, t.Time); {
 				if limited && !s.tasks.Fits(b) {
 					return false
 				}
@@ -242,13 +242,19 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 	return true
 }
 
+// keyOf returns the key of a turn; nil: the series has none. Since admit, another turn may have created it, and an eviction removed it.
+func (s *State) keyOf(t *turn) *Key {
+	if t.key != nil && !t.key.Dead {
+		return t.key
+	}
+	return s.Keys.Get(t.Key)
+}
+
 // acceptSample folds or holds a sample.
 func (s *State) acceptSample(t *turn, b *detectors.Batch) {
-	sm, k := &t.Sample, t.key
-	if k == nil || k.Dead { // another turn may have created it since, and an eviction removed it
-		if k = s.Keys.Get(sm.Key); k == nil {
-			k = s.createKey(sm)
-		}
+	sm, k := &t.Sample, s.keyOf(t)
+	if k == nil {
+		k = s.createKey(sm)
 	}
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
