@@ -132,7 +132,7 @@ release: packages ## the same twice, which has to give the same bytes
 	diff -r bin/release bin/release.again
 	rm -rf bin/release.again
 
-packages-test: ## installs, starts, upgrades and removes the packages of bin/release in a Debian with systemd; needs root and Debian
+packages-test: packages ## installs, starts, upgrades and removes them in a Debian with systemd; needs root and Debian
 	scripts/packages-test.sh bin/release
 
 image: ## the container image odradek:local; needs Docker

@@ -66,8 +66,18 @@ func missing(fields Fields, l *Layout, under string) (faults []error) {
 
 // Escape writes a field's name as a step of a path.
 func Escape(name string) string {
-	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `+`, `\+`).Replace(name)
+	var path []byte
+	for i := range len(name) {
+		if escaped(name[i]) {
+			path = append(path, '\\')
+		}
+		path = append(path, name[i])
+	}
+	return string(path)
 }
+
+// escaped reports whether a path has a backslash before a character of a name.
+func escaped(c byte) bool { return c == '\\' || c == '.' || c == '[' || c == '+' }
 
 // nearest returns the paths most similar to text: those that end in the same name
 // first, then by edit distance. It leaves distant ones out.

@@ -80,11 +80,11 @@ func appendName(path, name []byte) []byte {
 		path = append(path, '.')
 	}
 	for _, c := range name {
-		switch c {
-		case '\\', '.', '[', '+':
-			path = append(path, '\\', c)
-		case '/':
+		switch {
+		case c == '/':
 			path = append(path, "%2F"...)
+		case escaped(c):
+			path = append(path, '\\', c)
 		default:
 			path = append(path, c)
 		}

@@ -209,7 +209,7 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 		return moment(buf, pos, p.nodes[in.ref], p.layout, in.sink, out)
 	case opItems:
 		return items(buf, pos, p.nodes[in.ref], in.sink, out)
-	case opEach:
+	case opWildcard:
 		return p.wildcard(buf, pos, p.nodes[in.ref], in.sink, out)
 	case opOperand:
 		return operand(buf, pos, p.nodes[in.ref], out.Operand(int(in.slot)))

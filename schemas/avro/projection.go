@@ -89,8 +89,8 @@ const (
 	opUnion
 	opMap
 	opRows
-	opItems // the array of readings
-	opEach  // each number in a record or a map
+	opItems    // the array of readings
+	opWildcard // each number in a record or a map
 	opOperand
 	opForget // key or time that a map may not have
 	opFail   // n is the fault
@@ -466,7 +466,7 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 		in.op = opNumber
 		in.slot, in.n = c.place(w)
 		if s.Wildcard {
-			in.op = opEach
+			in.op = opWildcard
 			break
 		}
 		if w.count > 0 {
@@ -494,7 +494,7 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 		}
 	}
 	switch in.op {
-	case opNumber, opNumbers, opKeyPart, opTime, opItems, opOperand, opEach:
+	case opNumber, opNumbers, opKeyPart, opTime, opItems, opOperand, opWildcard:
 		in.ref = c.node(n)
 	}
 	c.emit(in)

@@ -84,9 +84,9 @@ func samplesOf(t *testing.T, m schemas.Mapping, r *schemas.Reading) map[string]f
 	return got
 }
 
-// TestEach: each number below a path is a sample of a series of its own, whichever fields the records before had, as a plain
+// TestWildcard: each number below a path is a sample of a series of its own, whichever fields the records before had, as a plain
 // walk through the record finds them.
-func TestEach(t *testing.T) {
+func TestWildcard(t *testing.T) {
 	rng := seedtest.New(t)
 	type mapped struct {
 		schemas.Mapping
@@ -141,8 +141,8 @@ func wildcardDecoder(t *testing.T, m schemas.Mapping, o Options) *Decoder {
 	return d
 }
 
-// TestEachAvro: the same of a map, and of a record with records and maps in it.
-func TestEachAvro(t *testing.T) {
+// TestWildcardAvro: the same of a map, and of a record with records and maps in it.
+func TestWildcardAvro(t *testing.T) {
 	rng := seedtest.New(t)
 	const number = `["null","double","string","boolean","long"]`
 	schema := `{"type":"record","name":"R","fields":[{"name":"id","type":"string"},{"name":"at","type":"long"},
@@ -219,8 +219,8 @@ func TestEachAvro(t *testing.T) {
 	}
 }
 
-// TestEachFaults: what a record may not be.
-func TestEachFaults(t *testing.T) {
+// TestWildcardFaults: what a record may not be.
+func TestWildcardFaults(t *testing.T) {
 	m := schemas.Mapping{Key: "id", Time: "at", Fields: []string{"m.*"}, Valid: []string{"m.*=..3"}}
 	d := wildcardDecoder(t, m, Options{Format: "json"})
 	var wide strings.Builder

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxEachDepth bounds the messages in messages of which each number is a value.
-const maxEachDepth = 64
+// maxWildcardDepth bounds the messages in messages of which each number is a value.
+const maxWildcardDepth = 64
 
-var errDeep = fmt.Errorf("messages nested deeper than %d", maxEachDepth)
+var errDeep = fmt.Errorf("messages nested deeper than %d", maxWildcardDepth)
 
 // leaves says how the numbers in a message, or in the values of a map, are read.
 type leaves struct {
@@ -32,7 +32,7 @@ func (w *walk) leaves(f *field, b []byte) error {
 
 // numbers adds each number in a message. A message that comes in two parts has its numbers from both.
 func (w *walk) numbers(d protoreflect.MessageDescriptor, b []byte, sink int32) error {
-	if w.depth++; w.depth > maxEachDepth {
+	if w.depth++; w.depth > maxWildcardDepth {
 		return errDeep
 	}
 	defer func() { w.depth-- }()

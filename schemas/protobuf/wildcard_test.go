@@ -12,9 +12,9 @@ import (
 	"odradek/schemas"
 )
 
-// TestEach: each number in a map, and in a message, is a sample of a series of its own; a number without presence is 0 where it is
+// TestWildcard: each number in a map, and in a message, is a sample of a series of its own; a number without presence is 0 where it is
 // not written.
-func TestEach(t *testing.T) {
+func TestWildcard(t *testing.T) {
 	d := reading(t)
 	m := dynamicpb.NewMessage(d)
 	field := func(name string) protoreflect.FieldDescriptor { return d.Fields().ByName(protoreflect.Name(name)) }

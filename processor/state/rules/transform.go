@@ -128,9 +128,14 @@ func (r *Reading) exampleKeys() (keys [][]byte) {
 	return keys
 }
 
-// wildcard reports whether the one field stands for each number below a path, as schemas.IsWildcard does.
+// wildcard reports whether the one field stands for each number below a path, as schemas.IsWildcard does, which this package may not
+// import. A dot behind a backslash is part of a name.
 func (r *Reading) wildcard() bool {
-	return len(r.Fields) == 1 && (r.Fields[0] == "*" || strings.HasSuffix(r.Fields[0], ".*"))
+	if len(r.Fields) != 1 {
+		return false
+	}
+	path, ok := strings.CutSuffix(r.Fields[0], ".*")
+	return r.Fields[0] == "*" || ok && !strings.HasSuffix(path, `\`)
 }
 
 // fieldOf returns the field that an entry of Transforms or Aggregates names of the series with a key, where each field is one: its
