@@ -18,6 +18,7 @@ import (
 	"odradek/cmd/internal/backtest"
 	"odradek/cmd/internal/config"
 	"odradek/cmd/internal/page"
+	"odradek/cmd/internal/table"
 	"odradek/detectors/quality"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
@@ -182,7 +183,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	if err != nil {
 		return err
 	}
-	run := &backtest.Config{State: state, Plots: o.plots, Progress: new(backtest.Progress)}
+	run := &backtest.Config{State: state, Plots: o.plots, Progress: new(table.Progress)}
 	if o.report == "" {
 		run.Plots = 0
 	}
@@ -283,11 +284,11 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 }
 
 func (o *backtestOptions) fileSource(c *config.Config, state *state.Config) (backtest.Source, error) {
-	paths, err := backtest.List(o.in)
+	paths, err := table.List(o.in)
 	if err != nil {
 		return nil, err
 	}
-	return backtest.NewFiles(paths, backtest.Options{Mapping: c.RecordMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
+	return backtest.NewFiles(paths, table.Options{Mapping: c.RecordMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
 		c.Series(), state, o.topic, o.partitions)
 }
 

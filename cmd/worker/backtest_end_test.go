@@ -88,7 +88,7 @@ func TestBacktestInterrupted(t *testing.T) {
 		<-done
 		t.Fatalf("the backtest goes on: %s", out.String())
 	}
-	list := table(t, scores)
+	list := tableRows(t, scores)
 	text, err := os.ReadFile(report)
 	must(t, err)
 	read := -1

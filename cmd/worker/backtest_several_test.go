@@ -139,12 +139,12 @@ func TestBacktestOfSeveral(t *testing.T) {
 					t.Errorf("%d records in again%s, the worker has published %d, or others", len(got), suffix, len(want))
 				}
 			}
-			rows, ids, numbers := table(t, scores), map[string]bool{}, map[string]bool{}
-			for _, r := range append(rows, table(t, anomalies)...) {
+			rows, ids, numbers := tableRows(t, scores), map[string]bool{}, map[string]bool{}
+			for _, r := range append(rows, tableRows(t, anomalies)...) {
 				ids[strings.Join([]string{r["partition"], r["offset"], r["sample"], r["detector"], r["series_key"], r["id"]}, " ")] = true
 				numbers[r["sample"]] = true
 			}
-			list := table(t, anomalies)
+			list := tableRows(t, anomalies)
 			if len(rows) != sizes["-scores"] || len(ids) != len(rows)+len(list) || len(rows) < 4000 || shape.numbered != (len(numbers) > 3) {
 				t.Errorf("%d rows of scores, %d of anomalies, %d of their own; the worker has %d scores; numbers of samples: %v", len(rows), len(list),
 					len(ids), sizes["-scores"], numbers)
@@ -205,7 +205,7 @@ func TestBacktestOfWideFiles(t *testing.T) {
 	must(t, os.WriteFile(path, b.Bytes(), 0o644))
 	runBacktest(t, settings, "-in", path, "-topic", input, "-partitions", "2", "-scores", scores, "-report", "", "-quiet")
 	want, _ := f.scores()
-	got := table(t, scores)
+	got := tableRows(t, scores)
 	differ := 0
 	for _, r := range got {
 		var partition int32

@@ -108,8 +108,8 @@ func runBacktest(t *testing.T, env []string, args ...string) string {
 	return o.String()
 }
 
-// table reads a CSV table with a header.
-func table(t *testing.T, path string) []map[string]string {
+// tableRows reads a CSV table with a header.
+func tableRows(t *testing.T, path string) []map[string]string {
 	t.Helper()
 	f, err := os.Open(path)
 	must(t, err)
@@ -179,7 +179,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 	}
 	mine := map[id]said{}
 	warm := map[string]int{}
-	for _, r := range table(t, scores) {
+	for _, r := range tableRows(t, scores) {
 		s := said{"null", r["state"], timeOf(t, r["event_time"]), timeOf(t, r["score_time"]), r["remaining"]}
 		if r["score"] != "" {
 			v, err := strconv.ParseFloat(r["score"], 64)
@@ -225,7 +225,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 			last[name] = a
 		}
 	}
-	found := table(t, anomalies)
+	found := tableRows(t, anomalies)
 	testBacktestOfTopic(t, c, f, common, input, dir)
 	silent := 0
 	for _, r := range found {
@@ -343,7 +343,7 @@ func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []
 	// offsets are named.
 	part := filepath.Join(dir, "part.csv")
 	runBacktest(t, env, "-in-topic", input, "-from", "100", "-to", "300", "-scores", part, "-report", "", "-quiet")
-	for _, r := range table(t, part) {
+	for _, r := range tableRows(t, part) {
 		if n, err := strconv.Atoi(r["offset"]); err != nil || n < 100 || n >= 300 {
 			t.Fatalf("a score of offset %s, read from 100 to 300", r["offset"])
 		}

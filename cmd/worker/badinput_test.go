@@ -245,7 +245,7 @@ func backtestOfRekey(t *testing.T, f *fleet, live map[scoreID]scored) {
 		at := moment{s.key, s.eventTime}
 		want[at] = append(want[at], strconv.FormatUint(s.bits, 16)+s.state)
 	}
-	rows := table(t, scores)
+	rows := tableRows(t, scores)
 	for _, r := range rows {
 		v := math.NaN()
 		if r["score"] != "" {

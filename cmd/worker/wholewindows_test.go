@@ -49,7 +49,7 @@ func streamed(t *testing.T, samples [][]float64, at []float64, settings ...strin
 	}
 	runBacktest(t, env, "-in", in, "-scores", scores, "-anomalies", "", "-report", "", "-quiet")
 	list := map[int]float64{}
-	for _, r := range table(t, scores) {
+	for _, r := range tableRows(t, scores) {
 		if r["score"] != "" {
 			v, err := strconv.ParseFloat(r["score"], 64)
 			must(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"odradek/detectors/seedtest"
+	"odradek/cmd/internal/table"
 	"odradek/processor/state"
 	"odradek/schemas"
 )
@@ -44,7 +44,7 @@ func TestFilesAccept(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		src, err := NewFiles([]string{path}, Options{Mapping: c.m, Workers: 1}, nil, &state.Config{}, "in", 1)
+		src, err := NewFiles([]string{path}, table.Options{Mapping: c.m, Workers: 1}, nil, &state.Config{}, "in", 1)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -82,7 +82,7 @@ func TestParquetTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := schemas.Mapping{Fields: []string{"plain", "dict"}, TextNumbers: true}
-	src, err := NewFiles([]string{path}, Options{Mapping: m, Workers: 1}, nil, &state.Config{}, "in", 1)
+	src, err := NewFiles([]string{path}, table.Options{Mapping: m, Workers: 1}, nil, &state.Config{}, "in", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,62 +99,9 @@ func TestParquetTexts(t *testing.T) {
 		t.Errorf("%v, want %v; %q, %v", got, want, src.Troubles(), err)
 	}
 	m.TextNumbers = false
-	if src, err := NewFiles([]string{path}, Options{Mapping: m, Workers: 1}, nil, &state.Config{}, "in", 1); err == nil {
+	if src, err := NewFiles([]string{path}, table.Options{Mapping: m, Workers: 1}, nil, &state.Config{}, "in", 1); err == nil {
 		if err = src.Read(t.Context(), func(int, *Share) error { return nil }); err == nil {
 			t.Error("a column of texts is taken without text_values")
 		}
-	}
-}
-
-// TestTablesExpressions: in each kind of file the condition takes the rows that the same predicate in Go takes, and values are
-// computed.
-func TestTablesExpressions(t *testing.T) {
-	rnd := seedtest.New(t)
-	columns := []Column{{"key", Text, true}, {"at", Time, false}, {"n", Whole, false}, {"x", Number, false}, {"yes", Truth, false}}
-	for _, ending := range []string{".csv", ".avro", ".parquet"} {
-		path := filepath.Join(t.TempDir(), "t"+ending)
-		w, err := Create(path, "Row", columns)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want []float64
-		for range 3000 {
-			key, n, x, yes := string(rune('a'+rnd.IntN(4))), rnd.Int64N(10), rnd.NormFloat64(), rnd.IntN(2) == 0
-			if rnd.IntN(5) == 0 {
-				x = math.NaN()
-			}
-			if err := w.Row([]Value{{Text: key}, {Whole: 1e15}, {Whole: n}, {Number: x}, {Truth: yes}}); err != nil {
-				t.Fatal(err)
-			}
-			if (key == "a" || key == "c") && n >= 3 && yes || x > 1 {
-				odd := 0.0
-				if yes {
-					odd = 1
-				}
-				want = append(want, float64(n), 2*float64(n)+odd)
-			}
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		f, err := OpenTable(path, Options{Workers: 2, Mapping: schemas.Mapping{Time: "at", Fields: []string{"n", "twice"},
-			Computed: []string{"twice = 2.0 * double(n) + (yes ? 1.0 : 0.0)"},
-			OnlyIf:   `key in ["a", "c"] && n >= 3 && yes || has(x) && x > 1.0 && x < 1.0 / 0.0`}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []float64
-		err = f.Read(t.Context(), func(b *RowBatch) error {
-			defer b.Release()
-			got = append(got, b.Values...)
-			if b.Bad > 0 {
-				t.Error(b.Why)
-			}
-			return nil
-		})
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %d rows, want %d: %v", ending, len(got), len(want), err)
-		}
-		f.Close()
 	}
 }

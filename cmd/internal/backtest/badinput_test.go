@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/table"
 	"odradek/detectors/seedtest"
 )
 
@@ -25,7 +26,7 @@ type scoreRow struct {
 // tableOf runs files of rows in one partition and returns the rows of the table of scores or, with anomalies, of theirs.
 func tableOf(t *testing.T, c *config.Config, paths []string, anomalies bool) ([][]string, *Summary) {
 	t.Helper()
-	src, err := NewFiles(paths, Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
+	src, err := NewFiles(paths, table.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

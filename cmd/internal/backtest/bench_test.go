@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/table"
 	"odradek/detectors"
 )
 
@@ -63,7 +64,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 	b.ResetTimer()
 	for done := 0; done < b.N; done += rows {
-		src, err := NewFiles([]string{path}, Options{Mapping: c.SchemaMapping(), Workers: 2}, nil, nil, "t", 64)
+		src, err := NewFiles([]string{path}, table.Options{Mapping: c.SchemaMapping(), Workers: 2}, nil, nil, "t", 64)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"odradek/cmd/internal/table"
 	"odradek/detectors/quality"
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
@@ -121,7 +122,7 @@ func (d *DataSet) read(ctx context.Context, i int, done *atomic.Int64, send func
 	s := &d.set[i]
 	for from, to := 0, -1; to < s.Len() && ctx.Err() == nil; from = to {
 		to = min(from+sharedRows, s.Len())
-		b := &RowBatch{Keys: [][]byte{[]byte(s.Name)}, Key: make([]uint32, to-from), Times: s.Times[from:to],
+		b := &table.Batch{Keys: [][]byte{[]byte(s.Name)}, Key: make([]uint32, to-from), Times: s.Times[from:to],
 			Width: s.Dim, Values: s.Values[from*s.Dim : to*s.Dim]}
 		if s.Labels != nil {
 			b.Labels = s.Labels[from:to]

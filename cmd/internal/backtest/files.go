@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"odradek/cmd/internal/table"
 	"odradek/processor/kafka"
 	"odradek/processor/state"
 	"odradek/schemas"
@@ -17,7 +18,7 @@ import (
 // files is a Source of files, one after the other.
 type files struct {
 	paths  []string
-	o      Options
+	o      table.Options
 	wide   []string               // names of the values of a row that are series of their own; nil: a row is one sample
 	state  *state.Config          // that numbers the samples of a row
 	screen func(values []float64) // values that the mapping does not take are missing; nil: it takes all
@@ -36,13 +37,13 @@ type files struct {
 // and row by row, to a topic of the given partitions by their series keys: a worker that
 // read that topic would have the same results, to the bit. With wide, the names of the values of a row, each of them is
 // a series of its own, and state numbers the samples of a row. The error is of a file that cannot be opened, or lacks a column.
-func NewFiles(paths []string, o Options, wide []string, state *state.Config, topic string, partitions int) (Source, error) {
+func NewFiles(paths []string, o table.Options, wide []string, state *state.Config, topic string, partitions int) (Source, error) {
 	f := &files{paths: paths, o: o, wide: wide, state: state, screen: o.Mapping.Screen(), next: make([]int64, partitions)}
 	for i := range partitions {
 		f.parts = append(f.parts, Partition{Topic: topic, Number: int32(i)})
 	}
 	for _, p := range paths {
-		t, err := OpenTable(p, o)
+		t, err := table.Open(p, o)
 		if err != nil {
 			return nil, err
 		}
@@ -76,11 +77,11 @@ const mostReasons = 20
 func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 	done := int64(0)
 	for _, p := range f.paths {
-		t, err := OpenTable(p, f.o)
+		t, err := table.Open(p, f.o)
 		if err != nil {
 			return err
 		}
-		err = t.Read(ctx, func(b *RowBatch) error { return f.distribute(b, p, done, send) })
+		err = t.Read(ctx, func(b *table.Batch) error { return f.distribute(b, p, done, send) })
 		done += t.Bytes()
 		if err := errors.Join(err, t.Close()); err != nil {
 			return err
@@ -90,7 +91,7 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 }
 
 // distribute sends each partition its rows of the batch.
-func (f *files) distribute(b *RowBatch, path string, before int64, send func(int, *Share) error) error {
+func (f *files) distribute(b *table.Batch, path string, before int64, send func(int, *Share) error) error {
 	defer b.Release()
 	if screen := f.screen; screen != nil {
 		for i := range b.Len() {
@@ -148,9 +149,9 @@ func (f *files) distribute(b *RowBatch, path string, before int64, send func(int
 
 // split returns a share of the samples of rows, the first of which has the offset first: one for each value, in a batch of
 // their own.
-func (f *files) split(b *RowBatch, rows []uint32, first int64) *Share {
+func (f *files) split(b *table.Batch, rows []uint32, first int64) *Share {
 	n := len(f.wide)
-	out := &RowBatch{Width: 1, Keys: make([][]byte, 0, n*len(b.Keys))}
+	out := &table.Batch{Width: 1, Keys: make([][]byte, 0, n*len(b.Keys))}
 	s := &Share{Batch: out, Offsets: make([]int64, 0, n*len(rows))}
 	at := make(map[uint32]uint32, len(b.Keys)) // key -> the first of its series
 	split := schemas.NewSplitter(f.wide)

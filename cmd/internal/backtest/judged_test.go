@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/internal/table"
 	"odradek/detectors/seedtest"
 )
 
@@ -22,7 +23,7 @@ func runRows(t *testing.T, rows []string, settings ...string) *Summary {
 		t.Fatal(err)
 	}
 	c := detectorsOf(t, settings...)
-	src, err := NewFiles([]string{path}, Options{Mapping: c.SchemaMapping()}, c.Series(), nil, "t", 3)
+	src, err := NewFiles([]string{path}, table.Options{Mapping: c.SchemaMapping()}, c.Series(), nil, "t", 3)
 	if err != nil {
 		t.Fatal(err)
 	}

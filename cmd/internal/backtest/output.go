@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"odradek/cmd/internal/table"
 	"odradek/processor/state"
 	"odradek/schemas/output"
 
@@ -19,9 +20,9 @@ import (
 // Outputs are the tables that a run writes.
 type Outputs struct {
 	mu        sync.Mutex
-	scores    []*Writer // one for all partitions, or one for each
+	scores    []*table.Writer // one for all partitions, or one for each
 	each      bool
-	anomalies *Writer
+	anomalies *table.Writer
 	publish   Publisher
 	numbered  bool
 }
@@ -34,24 +35,24 @@ type Publisher interface {
 	Close() error
 }
 
-var scoreColumns = []Column{
-	{Name: "series_key", Few: true}, {Name: "event_time", Kind: Time}, {Name: "score_time", Kind: Time},
-	{Name: "detector", Few: true}, {Name: "score", Kind: Number}, {Name: "state", Few: true},
-	{Name: "threshold", Kind: Number}, {Name: "exceeds", Kind: Truth}, {Name: "severity", Kind: Whole},
-	{Name: "warmth", Few: true}, {Name: "partition", Kind: Whole}, {Name: "offset", Kind: Whole},
-	{Name: "remaining", Kind: Whole},
+var scoreColumns = []table.Column{
+	{Name: "series_key", Few: true}, {Name: "event_time", Kind: table.Time}, {Name: "score_time", Kind: table.Time},
+	{Name: "detector", Few: true}, {Name: "score", Kind: table.Number}, {Name: "state", Few: true},
+	{Name: "threshold", Kind: table.Number}, {Name: "exceeds", Kind: table.Truth}, {Name: "severity", Kind: table.Whole},
+	{Name: "warmth", Few: true}, {Name: "partition", Kind: table.Whole}, {Name: "offset", Kind: table.Whole},
+	{Name: "remaining", Kind: table.Whole},
 }
 
 // sampleColumn is the last one where records have an array of readings.
-var sampleColumn = Column{Name: "sample", Kind: Whole}
+var sampleColumn = table.Column{Name: "sample", Kind: table.Whole}
 
-var anomalyColumns = []Column{
-	{Name: "id"}, {Name: "series_key", Few: true}, {Name: "detector", Few: true}, {Name: "severity", Kind: Whole}, {Name: "band",
+var anomalyColumns = []table.Column{
+	{Name: "id"}, {Name: "series_key", Few: true}, {Name: "detector", Few: true}, {Name: "severity", Kind: table.Whole}, {Name: "band",
 		Few: true},
-	{Name: "start", Kind: Time}, {Name: "end", Kind: Time}, {Name: "peak_time", Kind: Time},
-	{Name: "opened_at", Kind: Time}, {Name: "over", Kind: Truth}, {Name: "reason", Few: true},
-	{Name: "peak_score", Kind: Number}, {Name: "threshold", Kind: Number}, {Name: "samples", Kind: Whole},
-	{Name: "warmth", Few: true}, {Name: "partition", Kind: Whole}, {Name: "offset", Kind: Whole}, {Name: "fault"},
+	{Name: "start", Kind: table.Time}, {Name: "end", Kind: table.Time}, {Name: "peak_time", Kind: table.Time},
+	{Name: "opened_at", Kind: table.Time}, {Name: "over", Kind: table.Truth}, {Name: "reason", Few: true},
+	{Name: "peak_score", Kind: table.Number}, {Name: "threshold", Kind: table.Number}, {Name: "samples", Kind: table.Whole},
+	{Name: "warmth", Few: true}, {Name: "partition", Kind: table.Whole}, {Name: "offset", Kind: table.Whole}, {Name: "fault"},
 }
 
 // NewOutputs creates the tables. An empty name is none. Scores that end with a slash are
@@ -59,7 +60,7 @@ var anomalyColumns = []Column{
 // publish may be nil. With numbered, rows have the number of their sample in its record.
 func NewOutputs(scores, anomalies string, partitions int, publish Publisher, numbered bool) (o *Outputs, err error) {
 	o = &Outputs{publish: publish, numbered: numbered}
-	columns := func(list []Column) []Column {
+	columns := func(list []table.Column) []table.Column {
 		if !numbered {
 			return list
 		}
@@ -71,7 +72,7 @@ func NewOutputs(scores, anomalies string, partitions int, publish Publisher, num
 		}
 	}()
 	if anomalies != "" {
-		if o.anomalies, err = Create(anomalies, "BacktestAnomaly", columns(anomalyColumns)); err != nil {
+		if o.anomalies, err = table.Create(anomalies, "BacktestAnomaly", columns(anomalyColumns)); err != nil {
 			return o, err
 		}
 	}
@@ -79,7 +80,7 @@ func NewOutputs(scores, anomalies string, partitions int, publish Publisher, num
 		return o, nil
 	}
 	if !strings.HasSuffix(scores, "/") {
-		w, err := Create(scores, "BacktestScore", columns(scoreColumns))
+		w, err := table.Create(scores, "BacktestScore", columns(scoreColumns))
 		if err != nil {
 			return o, err
 		}
@@ -91,7 +92,7 @@ func NewOutputs(scores, anomalies string, partitions int, publish Publisher, num
 		return o, fmt.Errorf("backtest: scores: %w", err)
 	}
 	for p := range partitions {
-		w, err := Create(filepath.Join(scores, fmt.Sprintf("part-%04d.parquet", p)), "BacktestScore", columns(scoreColumns))
+		w, err := table.Create(filepath.Join(scores, fmt.Sprintf("part-%04d.parquet", p)), "BacktestScore", columns(scoreColumns))
 		if err != nil {
 			return o, err
 		}
@@ -124,18 +125,18 @@ type scoreBuffer struct {
 	o         *Outputs
 	cfg       *state.Config
 	partition *Partition
-	w         *Writer // nil: scores are only published
-	mine      bool    // no other lane writes to w
+	w         *table.Writer // nil: scores are only published
+	mine      bool          // no other lane writes to w
 	rows      []state.Row
 	warm      []Warmth
-	value     []Value
+	value     []table.Value
 }
 
 // bufferRows is how many rows a scoreBuffer holds.
 const bufferRows = 4096
 
 func (o *Outputs) buffer(cfg *state.Config, p *Partition) *scoreBuffer {
-	b := &scoreBuffer{o: o, cfg: cfg, partition: p, value: make([]Value, len(scoreColumns)+1)}
+	b := &scoreBuffer{o: o, cfg: cfg, partition: p, value: make([]table.Value, len(scoreColumns)+1)}
 	switch {
 	case o.each:
 		b.w, b.mine = o.scores[p.Number], true
@@ -180,7 +181,7 @@ func (b *scoreBuffer) flush() error {
 	return nil
 }
 
-func (b *scoreBuffer) values(r *state.Row, w Warmth) []Value {
+func (b *scoreBuffer) values(r *state.Row, w Warmth) []table.Value {
 	v := b.value
 	v[0].Text = text(r.Key.Name())
 	v[1].Whole, v[2].Whole = r.Time, r.About
@@ -210,7 +211,7 @@ func (o *Outputs) anomaly(a *Anomaly, cfg *state.Config) error {
 	if a.Change.Kind == anomaly.Close {
 		reason = output.CloseReasons[a.Change.Reason]
 	}
-	row := []Value{
+	row := []table.Value{
 		{Text: fmt.Sprintf("%x", e.ID)}, {Text: text([]byte(a.Series))}, {Text: a.Name}, {Whole: int64(e.Severity)},
 		{Text: threshold.Band(e.Severity)}, {Whole: e.Start}, {Whole: e.End}, {Whole: e.PeakTime}, {Whole: e.OpenedAt},
 		{Truth: a.Over()}, {Text: reason}, {Number: float64(e.PeakScore)}, {Number: threshold.Published(e.Threshold)}, {Whole: int64(e.Samples)},
@@ -218,7 +219,7 @@ func (o *Outputs) anomaly(a *Anomaly, cfg *state.Config) error {
 		{Text: fmt.Sprintf("%x", e.Fault)},
 	}
 	if o.numbered {
-		row = append(row, Value{Whole: int64(cfg.Number(a.Change.Offset))})
+		row = append(row, table.Value{Whole: int64(cfg.Number(a.Change.Offset))})
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -3,7 +3,7 @@
 //
 // # The path of a row
 //
-//  1. A Source reads rows as RowBatches and sends each partition its share of them. Rows of
+//  1. A Source reads rows as table.Batches and sends each partition its share of them. Rows of
 //     files are distributed by series key, as by a producer; a topic has its own
 //     partitions; each series of a labelled data set is one.
 //  2. A lane for each partition folds its rows (Lane) in a goroutine of its own.
@@ -21,8 +21,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
+	"odradek/cmd/internal/table"
 	"odradek/detectors"
 	"odradek/processor/state"
 )
@@ -61,13 +61,13 @@ func (p *Partition) stateOf(c *Config) *state.Config {
 
 // Share are the rows of a batch that belong to one partition.
 type Share struct {
-	Batch   *RowBatch // with a user of its own for the share
-	Rows    []uint32  // of the batch, rising; nil: all
-	First   int64     // offset of the first row; the others follow it
-	Offsets []int64   // if they do not: of each row of the batch, as state.Config.Place has them; those of a record are together
-	Ahead   []int64   // state.Sample.Ahead of each row of the batch; nil: 0
-	Done    int64     // how much of the source has been read with this share
-	Last    bool      // the partition ends with it
+	Batch   *table.Batch // with a user of its own for the share
+	Rows    []uint32     // of the batch, rising; nil: all
+	First   int64        // offset of the first row; the others follow it
+	Offsets []int64      // if they do not: of each row of the batch, as state.Config.Place has them; those of a record are together
+	Ahead   []int64      // state.Sample.Ahead of each row of the batch; nil: 0
+	Done    int64        // how much of the source has been read with this share
+	Last    bool         // the partition ends with it
 }
 
 // Config configures a run.
@@ -80,12 +80,7 @@ type Config struct {
 	// Published are anomalies to compare with; nil: none.
 	Published Published
 	Plots     int // series that are drawn, at most
-	Progress  *Progress
-}
-
-// Progress may be read during a run.
-type Progress struct {
-	Rows, Done, Total atomic.Int64 // Done and Total in the source's unit
+	Progress  *table.Progress
 }
 
 // shares is the largest number of Shares that wait for a lane.
@@ -95,7 +90,7 @@ const shares = 4
 // that it is partial. After an error of the source the Summary covers the rows before it.
 func Run(ctx context.Context, c *Config) (*Summary, error) {
 	if c.Progress == nil {
-		c.Progress = new(Progress)
+		c.Progress = new(table.Progress)
 	}
 	c.Progress.Total.Store(c.Source.Total())
 	parts := c.Source.Partitions()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/table"
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
@@ -78,7 +79,7 @@ func configOf(t testing.TB, c *config.Config, src Source) *Config {
 func TestReport(t *testing.T) {
 	file, labels := writeSeries(t, t.TempDir(), seedtest.New(t), 4, 3000)
 	c := settings(t)
-	src, err := NewFiles([]string{file}, Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 3)
+	src, err := NewFiles([]string{file}, table.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	file, _ := writeSeries(t, dir, seedtest.New(t), 10, 20_000) // 13 batches
 	c := settings(t)
-	src, err := NewFiles([]string{file}, Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 2)
+	src, err := NewFiles([]string{file}, table.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestPartitionsAndCores(t *testing.T) {
 	c := settings(t, "ODRADEK_DETECTOR_LEVEL_THRESHOLD=conformal:0.01")
 	var want string
 	for _, n := range []int{1, 7, 64} {
-		src, err := NewFiles([]string{file}, Options{Mapping: c.SchemaMapping()}, nil, nil, "t", n)
+		src, err := NewFiles([]string{file}, table.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +282,7 @@ func TestHeatmaps(t *testing.T) {
 	c := settings(t, "ODRADEK_DETECTORS=shapes", "ODRADEK_DETECTOR_SHAPES_OP=discords", "ODRADEK_DETECTOR_SHAPES_WINDOW=800",
 		"ODRADEK_DETECTOR_SHAPES_MIN_LENGTH=30", "ODRADEK_DETECTOR_SHAPES_MAX_LENGTH=60", "ODRADEK_DETECTOR_SHAPES_LENGTH_STEP=15",
 		"ODRADEK_DETECTOR_SHAPES_STRIDE=100")
-	src, err := NewFiles([]string{file}, Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
+	src, err := NewFiles([]string{file}, table.Options{Mapping: c.SchemaMapping()}, nil, nil, "t", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

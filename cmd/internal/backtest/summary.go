@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Summary has the results of a run.
@@ -204,4 +205,40 @@ func (s *Summary) choose(all []*seriesTrack, most int) {
 	slices.SortStableFunc(list, func(a, b *seriesTrack) int { return cmp.Compare(weight(b), weight(a)) })
 	s.plots = list[:min(len(list), most)]
 	slices.SortFunc(s.plots, func(a, b *seriesTrack) int { return slices.Compare(a.name, b.name) })
+}
+
+// Lines returns a summary of the results for a terminal.
+func (s *Summary) Lines(took time.Duration) []string {
+	list := []string{
+		fmt.Sprintf("%d rows of %d series (%.1f series-days judged) in %.1f s, %.0f rows/s", s.Rows, s.Series, s.Days, took.Seconds(),
+			float64(s.Rows)/max(1e-3, took.Seconds())),
+	}
+	for i := range s.Detectors {
+		d := &s.Detectors[i]
+		if d.Judged == 0 {
+			list = append(list, d.Name+": "+d.NotJudged())
+			continue
+		}
+		l := fmt.Sprintf("%s: %d anomalies, %.3f alarms per series-day", d.Name, d.Anomalies, d.AlarmsPerDay)
+		if a := d.Agreement; a != nil {
+			l = fmt.Sprintf("%s: %d anomalies, %.3f false alarms per series-day; %d of %d labelled ones found, "+
+				"precision %.3f, recall %.3f, median delay %s",
+				d.Name, d.Anomalies, d.AlarmsPerDay, a.Found, a.Labelled, a.Precision(), a.Recall(),
+				time.Duration(a.DelayMedian*float64(time.Second)).Round(time.Second))
+		}
+		if d.Unjudged > 0 {
+			l += "; " + d.NotJudged()
+		}
+		list = append(list, l)
+		if d.Beside != nil {
+			list = append(list, fmt.Sprintf("%s: %s", d.Name, d.Beside))
+		}
+	}
+	if n := s.Total(); s.Faults < n {
+		list = append(list, fmt.Sprintf("faults: %d, of %d anomalies", s.Faults, n))
+	}
+	for _, why := range s.Troubles {
+		list = append(list, "left out: "+why)
+	}
+	return list
 }

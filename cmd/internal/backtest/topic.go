@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"odradek/cmd/internal/table"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -205,7 +206,7 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 
 // topicRows is a batch that grows record by record. It has all samples of a record or none.
 type topicRows struct {
-	batch   *RowBatch
+	batch   *table.Batch
 	offsets []int64
 	ahead   []int64
 	index   map[string]uint32
@@ -217,7 +218,7 @@ type topicRows struct {
 }
 
 func (b *topicRows) reset() {
-	b.batch, b.offsets, b.ahead, b.index = &RowBatch{Width: b.state.Dim}, nil, nil, map[string]uint32{}
+	b.batch, b.offsets, b.ahead, b.index = &table.Batch{Width: b.state.Dim}, nil, nil, map[string]uint32{}
 }
 
 // add appends the samples of the record at offset, which reading has.

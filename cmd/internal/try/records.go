@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"odradek/cmd/internal/backtest"
 	"odradek/cmd/internal/config"
+	"odradek/cmd/internal/table"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -212,7 +212,7 @@ func rows(ctx context.Context, path string, c *config.Config, topic string, n in
 		return nil, errors.New("try: " + config.Prefix + "READINGS_FIELD names an array in a record, and a row of a file has none")
 	}
 	left := map[int64]LeftOut{}
-	t, err := backtest.OpenTable(path, backtest.Options{Mapping: c.RecordMapping(), LeftOut: func(row int64, filtered bool, why string) {
+	t, err := table.Open(path, table.Options{Mapping: c.RecordMapping(), LeftOut: func(row int64, filtered bool, why string) {
 		if left[row] = (LeftOut{Dead, why}); filtered {
 			left[row] = LeftOut{Filtered, "only_if " + c.Mapping.OnlyIf + " is false"}
 		}
@@ -241,7 +241,7 @@ func rows(ctx context.Context, path string, c *config.Config, topic string, n in
 			}
 		}
 	}
-	err = t.Read(ctx, func(b *backtest.RowBatch) error {
+	err = t.Read(ctx, func(b *table.Batch) error {
 		defer b.Release()
 		for i := range b.Len() {
 			if err := rest(); err != nil {

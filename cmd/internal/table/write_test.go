@@ -1,4 +1,4 @@
-package backtest
+package table
 
 import (
 	"fmt"
@@ -36,15 +36,15 @@ func TestWrite(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		f, err := OpenTable(path, Options{Mapping: schemas.Mapping{Time: "at", Fields: []string{"n", "x"}}, Label: "yes"})
+		f, err := Open(path, Options{Mapping: schemas.Mapping{Time: "at", Fields: []string{"n", "x"}}, Label: "yes"})
 		if ending == ".avro" { // a boolean is no number there
-			f, err = OpenTable(path, Options{Mapping: schemas.Mapping{Time: "at", Fields: []string{"n", "x"}}})
+			f, err = Open(path, Options{Mapping: schemas.Mapping{Time: "at", Fields: []string{"n", "x"}}})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := 0
-		err = f.Read(t.Context(), func(b *RowBatch) error {
+		err = f.Read(t.Context(), func(b *Batch) error {
 			defer b.Release()
 			for i := range b.Len() {
 				r, v := rows[at], b.Row(i)

@@ -1,4 +1,4 @@
-package backtest
+package table
 
 import (
 	"context"
@@ -80,8 +80,8 @@ type avroJob struct {
 	row int64
 }
 
-func (a *avroFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
-	pool := &sync.Pool{New: func() any { return new(RowBatch) }}
+func (a *avroFile) Read(ctx context.Context, emit func(*Batch) error) error {
+	pool := &sync.Pool{New: func() any { return new(Batch) }}
 	row := int64(0)
 	next := func() (j avroJob, more bool, err error) {
 		b, err := a.r.Next()
@@ -92,18 +92,18 @@ func (a *avroFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
 		row += b.Count
 		return j, true, err
 	}
-	work := func(j avroJob) (*RowBatch, error) {
-		b := pool.Get().(*RowBatch)
+	work := func(j avroJob) (*Batch, error) {
+		b := pool.Get().(*Batch)
 		b.pool = pool
 		return b, a.decode(b, &j)
 	}
 	if err := inOrder(ctx, a.o.Workers, next, work, emit); err != nil {
-		return fmt.Errorf("backtest: %s: %w", a.f.Name(), err)
+		return fmt.Errorf("table: %s: %w", a.f.Name(), err)
 	}
 	return nil
 }
 
-func (a *avroFile) decode(b *RowBatch, j *avroJob) error {
+func (a *avroFile) decode(b *Batch, j *avroJob) error {
 	data, err := a.r.Decompress(&j.ContainerBlock)
 	if err != nil {
 		return err

@@ -1,12 +1,18 @@
-package backtest
+package table
 
 import (
 	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// Progress says how far a command is; it may be read while the command runs.
+type Progress struct {
+	Rows, Done, Total atomic.Int64 // Done and Total in the source's unit
+}
 
 // Show prints the progress of the run until the returned function is called: twice a second
 // over the same line where w is a terminal, else a line every ten seconds.
@@ -55,40 +61,4 @@ func (p *Progress) line(took time.Duration) string {
 		s += ", " + left.Round(time.Second).String() + " left   "
 	}
 	return s
-}
-
-// Lines returns a summary of the results for a terminal.
-func (s *Summary) Lines(took time.Duration) []string {
-	list := []string{
-		fmt.Sprintf("%d rows of %d series (%.1f series-days judged) in %.1f s, %.0f rows/s", s.Rows, s.Series, s.Days, took.Seconds(),
-			float64(s.Rows)/max(1e-3, took.Seconds())),
-	}
-	for i := range s.Detectors {
-		d := &s.Detectors[i]
-		if d.Judged == 0 {
-			list = append(list, d.Name+": "+d.NotJudged())
-			continue
-		}
-		l := fmt.Sprintf("%s: %d anomalies, %.3f alarms per series-day", d.Name, d.Anomalies, d.AlarmsPerDay)
-		if a := d.Agreement; a != nil {
-			l = fmt.Sprintf("%s: %d anomalies, %.3f false alarms per series-day; %d of %d labelled ones found, "+
-				"precision %.3f, recall %.3f, median delay %s",
-				d.Name, d.Anomalies, d.AlarmsPerDay, a.Found, a.Labelled, a.Precision(), a.Recall(),
-				time.Duration(a.DelayMedian*float64(time.Second)).Round(time.Second))
-		}
-		if d.Unjudged > 0 {
-			l += "; " + d.NotJudged()
-		}
-		list = append(list, l)
-		if d.Beside != nil {
-			list = append(list, fmt.Sprintf("%s: %s", d.Name, d.Beside))
-		}
-	}
-	if n := s.Total(); s.Faults < n {
-		list = append(list, fmt.Sprintf("faults: %d, of %d anomalies", s.Faults, n))
-	}
-	for _, why := range s.Troubles {
-		list = append(list, "left out: "+why)
-	}
-	return list
 }

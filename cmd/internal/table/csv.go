@@ -1,4 +1,4 @@
-package backtest
+package table
 
 import (
 	"compress/gzip"
@@ -116,18 +116,18 @@ func (c *csvFile) Bytes() int64   { return c.size }
 func (c *csvFile) Labelled() bool { return c.label >= 0 }
 func (c *csvFile) Close() error   { return c.f.Close() }
 
-func (c *csvFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
-	pool := &sync.Pool{New: func() any { return new(RowBatch) }}
+func (c *csvFile) Read(ctx context.Context, emit func(*Batch) error) error {
+	pool := &sync.Pool{New: func() any { return new(Batch) }}
 	for row, more := int64(0), true; more; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b := pool.Get().(*RowBatch)
+		b := pool.Get().(*Batch)
 		b.pool, b.leftOut = pool, c.o.LeftOut
 		b.reset(csvRows, len(c.values), c.label >= 0)
 		var err error
 		if row, more, err = c.fill(b, row); err != nil {
-			return fmt.Errorf("backtest: %s: %w", c.f.Name(), err)
+			return fmt.Errorf("table: %s: %w", c.f.Name(), err)
 		}
 		b.Bytes = c.position.n
 		if b.Len() == 0 && b.Bad == 0 && b.Filtered == 0 {
@@ -142,7 +142,7 @@ func (c *csvFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
 
 // fill reads rows into the batch; row is the number of those before it. It returns the number of rows read so far, and
 // whether there may be more.
-func (c *csvFile) fill(b *RowBatch, row int64) (rows int64, more bool, err error) {
+func (c *csvFile) fill(b *Batch, row int64) (rows int64, more bool, err error) {
 	index := map[string]uint32{}
 	var parts [][]byte
 	var text []byte

@@ -1,4 +1,4 @@
-package backtest
+package table
 
 import (
 	"bufio"
@@ -62,11 +62,11 @@ type form interface {
 // .parquet or .avro. An existing file is overwritten.
 func Create(path, name string, columns []Column) (*Writer, error) {
 	if !hasEnding(path, ".csv", ".parquet", ".avro") {
-		return nil, fmt.Errorf("backtest: %s: the name of a table has to end with .csv, .parquet or .avro", path)
+		return nil, fmt.Errorf("table: %s: the name of a table has to end with .csv, .parquet or .avro", path)
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("backtest: %w", err)
+		return nil, fmt.Errorf("table: %w", err)
 	}
 	w := &Writer{path: path, f: f, columns: columns}
 	out := bufio.NewWriterSize(f, 1<<18)
@@ -80,7 +80,7 @@ func Create(path, name string, columns []Column) (*Writer, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("backtest: %s: %w", path, err)
+		return nil, fmt.Errorf("table: %s: %w", path, err)
 	}
 	return w, nil
 }
@@ -88,7 +88,7 @@ func Create(path, name string, columns []Column) (*Writer, error) {
 // Row writes a row, with a value for each column.
 func (w *Writer) Row(values []Value) error {
 	if err := w.form.row(values); err != nil {
-		return fmt.Errorf("backtest: write %s: %w", w.path, err)
+		return fmt.Errorf("table: write %s: %w", w.path, err)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (w *Writer) Row(values []Value) error {
 // Close writes the remaining rows and closes the file.
 func (w *Writer) Close() error {
 	if err := errors.Join(w.form.close(), w.f.Close()); err != nil {
-		return fmt.Errorf("backtest: write %s: %w", w.path, err)
+		return fmt.Errorf("table: write %s: %w", w.path, err)
 	}
 	return nil
 }

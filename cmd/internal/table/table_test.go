@@ -1,4 +1,4 @@
-package backtest
+package table
 
 import (
 	"bytes"
@@ -58,14 +58,14 @@ var testOptions = Options{Mapping: schemas.Mapping{Key: "site+unit", Time: "at",
 // expectRows reads a file and compares it with the rows that were written.
 func expectRows(t *testing.T, path string, o Options, want []row) {
 	t.Helper()
-	f, err := OpenTable(path, o)
+	f, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	want = slices.DeleteFunc(slices.Clone(want), func(r row) bool { return r.fault })
 	bad, at, last := int64(0), 0, int64(0)
-	err = f.Read(t.Context(), func(b *RowBatch) error {
+	err = f.Read(t.Context(), func(b *Batch) error {
 		defer b.Release()
 		bad += b.Bad
 		if b.Bytes < last || b.Bytes > f.Bytes() {
@@ -177,11 +177,11 @@ func TestReadAvro(t *testing.T) {
 		if err := os.WriteFile(cut, whole[:len(whole)-3], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c, err := OpenTable(cut, testOptions)
+		c, err := Open(cut, testOptions)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.Read(t.Context(), func(b *RowBatch) error { b.Release(); return nil })
+		err = c.Read(t.Context(), func(b *Batch) error { b.Release(); return nil })
 		if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 			t.Errorf("%s, cut off: %v", codec, err)
 		}
@@ -248,7 +248,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		{file("e.parquet", "PAR1"), "e.parquet: this is no Parquet file, or its end is missing"},
 		{filepath.Join(dir, "none.csv"), "no such file"},
 	} {
-		_, err := OpenTable(c.path, testOptions)
+		_, err := Open(c.path, testOptions)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
 		}
@@ -276,12 +276,12 @@ func FuzzContainer(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a, err := OpenTable(path, Options{Mapping: schemas.Mapping{Fields: []string{"value"}}})
+		a, err := Open(path, Options{Mapping: schemas.Mapping{Fields: []string{"value"}}})
 		if err != nil {
 			return
 		}
 		defer a.Close()
-		_ = a.Read(context.Background(), func(b *RowBatch) error { b.Release(); return nil })
+		_ = a.Read(context.Background(), func(b *Batch) error { b.Release(); return nil })
 	})
 }
 
@@ -309,12 +309,12 @@ func TestRowsOfAPartition(t *testing.T) {
 	}
 	o := Options{Mapping: schemas.Mapping{Key: "@partition", Fields: []string{"v"}}, Name: "fleet", Workers: 1}
 	for _, path := range []string{csv, container} {
-		f, err := OpenTable(path, o)
+		f, err := Open(path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows := 0
-		err = f.Read(t.Context(), func(b *RowBatch) error {
+		err = f.Read(t.Context(), func(b *Batch) error {
 			defer b.Release()
 			for i := range b.Len() {
 				if got := string(b.Keys[b.Key[i]]); got != "fleet" {
@@ -329,7 +329,60 @@ func TestRowsOfAPartition(t *testing.T) {
 		}
 	}
 	o.Mapping.Key = "@partition+key"
-	if _, err := OpenTable(csv, o); err == nil || !strings.Contains(err.Error(), "@partition belongs to a Kafka record") {
+	if _, err := Open(csv, o); err == nil || !strings.Contains(err.Error(), "@partition belongs to a Kafka record") {
 		t.Error(err)
+	}
+}
+
+// TestExpressions: in each kind of file the condition takes the rows that the same predicate in Go takes, and values are
+// computed.
+func TestExpressions(t *testing.T) {
+	rnd := seedtest.New(t)
+	columns := []Column{{"key", Text, true}, {"at", Time, false}, {"n", Whole, false}, {"x", Number, false}, {"yes", Truth, false}}
+	for _, ending := range []string{".csv", ".avro", ".parquet"} {
+		path := filepath.Join(t.TempDir(), "t"+ending)
+		w, err := Create(path, "Row", columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []float64
+		for range 3000 {
+			key, n, x, yes := string(rune('a'+rnd.IntN(4))), rnd.Int64N(10), rnd.NormFloat64(), rnd.IntN(2) == 0
+			if rnd.IntN(5) == 0 {
+				x = math.NaN()
+			}
+			if err := w.Row([]Value{{Text: key}, {Whole: 1e15}, {Whole: n}, {Number: x}, {Truth: yes}}); err != nil {
+				t.Fatal(err)
+			}
+			if (key == "a" || key == "c") && n >= 3 && yes || x > 1 {
+				odd := 0.0
+				if yes {
+					odd = 1
+				}
+				want = append(want, float64(n), 2*float64(n)+odd)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path, Options{Workers: 2, Mapping: schemas.Mapping{Time: "at", Fields: []string{"n", "twice"},
+			Computed: []string{"twice = 2.0 * double(n) + (yes ? 1.0 : 0.0)"},
+			OnlyIf:   `key in ["a", "c"] && n >= 3 && yes || has(x) && x > 1.0 && x < 1.0 / 0.0`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		err = f.Read(t.Context(), func(b *Batch) error {
+			defer b.Release()
+			got = append(got, b.Values...)
+			if b.Bad > 0 {
+				t.Error(b.Why)
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows, want %d: %v", ending, len(got), len(want), err)
+		}
+		f.Close()
 	}
 }

@@ -1,4 +1,4 @@
-package backtest
+package table
 
 import (
 	"context"
@@ -180,8 +180,8 @@ type parquetJob struct {
 	row   int64 // rows of the file before it
 }
 
-func (p *parquetFile) Read(ctx context.Context, emit func(*RowBatch) error) error {
-	pool := &sync.Pool{New: func() any { return new(RowBatch) }}
+func (p *parquetFile) Read(ctx context.Context, emit func(*Batch) error) error {
+	pool := &sync.Pool{New: func() any { return new(Batch) }}
 	groups := p.file.RowGroups()
 	at, from, row := 0, int64(0), int64(0)
 	next := func() (j parquetJob, more bool, err error) {
@@ -200,20 +200,20 @@ func (p *parquetFile) Read(ctx context.Context, emit func(*RowBatch) error) erro
 		row += n
 		return j, true, nil
 	}
-	work := func(j parquetJob) (*RowBatch, error) {
-		b := pool.Get().(*RowBatch)
+	work := func(j parquetJob) (*Batch, error) {
+		b := pool.Get().(*Batch)
 		b.pool = pool
 		err := p.decode(b, &j)
 		b.Bytes = int64(float64(p.size) * float64(j.row+int64(j.rows)) / float64(max(1, p.file.NumRows())))
 		return b, err
 	}
 	if err := inOrder(ctx, p.o.Workers, next, work, emit); err != nil {
-		return fmt.Errorf("backtest: %s: %w", p.f.Name(), err)
+		return fmt.Errorf("table: %s: %w", p.f.Name(), err)
 	}
 	return nil
 }
 
-func (p *parquetFile) decode(b *RowBatch, j *parquetJob) (err error) {
+func (p *parquetFile) decode(b *Batch, j *parquetJob) (err error) {
 	defer func() { // the library panics on some damaged files
 		if r := recover(); r != nil {
 			err = fmt.Errorf("rows %d to %d cannot be decoded: %v", j.row+1, j.row+int64(j.rows), r)
@@ -377,7 +377,7 @@ func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int, bad func(in
 }
 
 // evaluate marks the rows as missing for which the condition of the mapping is false, or cannot be evaluated, and computes values.
-func (p *parquetFile) evaluate(b *RowBatch, j *parquetJob, missing []bool, bad func(int, string, error)) error {
+func (p *parquetFile) evaluate(b *Batch, j *parquetJob, missing []bool, bad func(int, string, error)) error {
 	if p.columns.rows == nil {
 		return nil
 	}
@@ -441,7 +441,7 @@ func operands(j *parquetJob, l *leaf) (func(row int, o *expression.Operand), err
 	}, err
 }
 
-func (p *parquetFile) decodeTimes(b *RowBatch, j *parquetJob, bad func(int, string, error)) error {
+func (p *parquetFile) decodeTimes(b *Batch, j *parquetJob, bad func(int, string, error)) error {
 	l := &p.time
 	if l.at < 0 {
 		for i := range b.Times {
@@ -488,7 +488,7 @@ func (p *parquetFile) decodeTimes(b *RowBatch, j *parquetJob, bad func(int, stri
 }
 
 // decodeKeys writes the keys of the rows, joined from their parts.
-func (p *parquetFile) decodeKeys(b *RowBatch, j *parquetJob, bad func(int, string, error)) error {
+func (p *parquetFile) decodeKeys(b *Batch, j *parquetJob, bad func(int, string, error)) error {
 	if len(p.key) == 0 {
 		b.Keys = append(b.Keys, []byte(p.o.Name))
 		clear(b.Key)

@@ -1,4 +1,9 @@
-package backtest
+// Package table reads rows of files, of recorded samples or of numbers alone, and writes tables of results: CSV, Apache Parquet
+// and Avro object container files.
+//
+// A file is read as Batches in the order of its rows. Several goroutines decode batches ahead; Parquet is decoded by columns, a
+// part of a row group at a time.
+package table
 
 import (
 	"context"
@@ -18,12 +23,6 @@ import (
 	"odradek/schemas"
 )
 
-// This file reads recorded samples from files and writes tables of results: CSV,
-// Apache Parquet and Avro object container files.
-//
-// A file is read as RowBatches in the order of its rows. Several goroutines decode batches
-// ahead; Parquet is decoded by columns, a part of a row group at a time.
-
 // Options define how the rows of a file become samples.
 type Options struct {
 	// Mapping names the columns as it names the fields of a record. A column that is
@@ -40,9 +39,9 @@ type Options struct {
 	LeftOut func(row int64, filtered bool, why string)
 }
 
-// RowBatch is a run of rows of a file. It is read only, and its memory is used again
+// Batch is a run of rows of a file. It is read only, and its memory is used again
 // after the last Release.
-type RowBatch struct {
+type Batch struct {
 	Keys   [][]byte  // series keys that the rows name; no two are equal
 	Key    []uint32  // by row, index of Keys
 	Times  []int64   // by row, microseconds since the epoch
@@ -61,16 +60,16 @@ type RowBatch struct {
 }
 
 // Len returns the number of rows.
-func (b *RowBatch) Len() int { return len(b.Times) }
+func (b *Batch) Len() int { return len(b.Times) }
 
 // Row returns the values of row i.
-func (b *RowBatch) Row(i int) []float64 { return b.Values[i*b.Width : (i+1)*b.Width] }
+func (b *Batch) Row(i int) []float64 { return b.Values[i*b.Width : (i+1)*b.Width] }
 
 // Retain announces n more users, each of which calls Release.
-func (b *RowBatch) Retain(n int) { b.users.Add(int32(n)) }
+func (b *Batch) Retain(n int) { b.users.Add(int32(n)) }
 
 // Release ends one user's use of the batch.
-func (b *RowBatch) Release() {
+func (b *Batch) Release() {
 	if b.users.Add(-1) == 0 && b.pool != nil {
 		b.pool.Put(b)
 	}
@@ -79,7 +78,7 @@ func (b *RowBatch) Release() {
 // maxWhy is the number of bad rows of a batch with an explanation.
 const maxWhy = 3
 
-func (b *RowBatch) bad(row int64, column string, err error) {
+func (b *Batch) bad(row int64, column string, err error) {
 	if b.Bad++; len(b.Why) < maxWhy {
 		b.Why = append(b.Why, fmt.Sprintf("row %d, column %s: %v", row, column, err))
 	}
@@ -89,7 +88,7 @@ func (b *RowBatch) bad(row int64, column string, err error) {
 }
 
 // filter leaves a row out for which the mapping's condition is false.
-func (b *RowBatch) filter(row int64) {
+func (b *Batch) filter(row int64) {
 	b.Filtered++
 	if b.leftOut != nil {
 		b.leftOut(row, true, "")
@@ -97,7 +96,7 @@ func (b *RowBatch) filter(row int64) {
 }
 
 // reset empties the batch for rows rows of width values.
-func (b *RowBatch) reset(rows, width int, labels bool) {
+func (b *Batch) reset(rows, width int, labels bool) {
 	b.Keys, b.Key = b.Keys[:0], slices.Grow(b.Key[:0], rows)[:rows]
 	b.Times = slices.Grow(b.Times[:0], rows)[:rows]
 	b.Width, b.Values = width, slices.Grow(b.Values[:0], rows*width)[:rows*width]
@@ -110,7 +109,7 @@ func (b *RowBatch) reset(rows, width int, labels bool) {
 }
 
 // drop leaves the rows out whose key or time is missing.
-func (b *RowBatch) drop(missing []bool) {
+func (b *Batch) drop(missing []bool) {
 	n := 0
 	for i := range b.Times {
 		if missing[i] {
@@ -139,18 +138,18 @@ type File interface {
 	Bytes() int64
 	// Read passes the batches of the file to emit, in order. Each has one user, which
 	// emit takes over.
-	Read(ctx context.Context, emit func(*RowBatch) error) error
+	Read(ctx context.Context, emit func(*Batch) error) error
 	// Labelled reports whether the batches have labels.
 	Labelled() bool
 	Close() error
 }
 
-// Endings are the endings of the names of files that OpenTable reads.
+// Endings are the endings of the names of files that Open reads.
 var Endings = []string{".csv", ".csv.gz", ".parquet", ".avro"}
 
-// OpenTable opens a file by the ending of its name. The error names the column that is
+// Open opens a file by the ending of its name. The error names the column that is
 // missing, or has a type that holds no number, key or time, and the setting that names it.
-func OpenTable(path string, o Options) (f File, err error) {
+func Open(path string, o Options) (f File, err error) {
 	o.Workers = max(1, o.Workers)
 	if o.Name == "" {
 		o.Name = baseName(path)
@@ -166,7 +165,7 @@ func OpenTable(path string, o Options) (f File, err error) {
 		err = fmt.Errorf("the name ends with none of %s", strings.Join(Endings, ", "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("backtest: %s: %w", path, err)
+		return nil, fmt.Errorf("table: %s: %w", path, err)
 	}
 	return f, nil
 }
@@ -186,13 +185,13 @@ func baseName(path string) string {
 }
 
 // List returns the files that the paths name, in order: a file as it is, of a folder
-// all that OpenTable reads, in the order of their names.
+// all that Open reads, in the order of their names.
 func List(paths []string) ([]string, error) {
 	var files []string
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("backtest: %w", err)
+			return nil, fmt.Errorf("table: %w", err)
 		}
 		if !info.IsDir() {
 			files = append(files, p)
@@ -206,10 +205,10 @@ func List(paths []string) ([]string, error) {
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("backtest: %w", err)
+			return nil, fmt.Errorf("table: %w", err)
 		}
 		if len(files) == n {
-			return nil, fmt.Errorf("backtest: folder %s has no file that ends with %s", p, strings.Join(Endings, ", "))
+			return nil, fmt.Errorf("table: folder %s has no file that ends with %s", p, strings.Join(Endings, ", "))
 		}
 	}
 	return files, nil
