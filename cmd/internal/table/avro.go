@@ -48,12 +48,14 @@ func (a *avroFile) open() error {
 	}
 	m, have := a.o.Mapping, avro.TopFields(a.r.Schema)
 	switch {
+	case a.o.Plain:
+		m.Key, m.Time = "@key", "@timestamp"
 	case m.Key == "@partition":
 		m.Key = "@key"
 	case (m.Key == "" || m.Key == "@key") && slices.Contains(have, "key"):
 		m.Key = "key"
 	}
-	if m.Time == "" || m.Time == "@timestamp" {
+	if (m.Time == "" || m.Time == "@timestamp") && !a.o.Plain {
 		for _, name := range []string{"timestamp", "time"} {
 			if slices.Contains(have, name) {
 				m.Time = name

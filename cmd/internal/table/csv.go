@@ -27,7 +27,8 @@ type csvFile struct {
 	in       io.Reader // f, decompressed
 	r        *csv.Reader
 	o        *Options
-	size     int64 // bytes of f
+	size     int64    // bytes of f
+	head     []string // the names of the columns
 	columns  tableColumns
 	key      []int // indices of the columns of the series key
 	time     int   // index of the column; -1: the row number stands for the time
@@ -90,6 +91,7 @@ func (c *csvFile) open(path string) error {
 	for i := range head {
 		head[i] = strings.TrimSpace(head[i])
 	}
+	c.head = head
 	if c.columns, err = columnsOf(c.o, head); err != nil {
 		return err
 	}

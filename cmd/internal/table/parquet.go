@@ -18,6 +18,9 @@ import (
 	"odradek/schemas/expression"
 )
 
+// numberKinds are the kinds of columns of numbers.
+var numberKinds = []parquet.Kind{parquet.Double, parquet.Float, parquet.Int64, parquet.Int32, parquet.Boolean}
+
 // parquetRows is the number of rows of a row group that are decoded at a time.
 const parquetRows = 1 << 17
 
@@ -101,7 +104,6 @@ func (p *parquetFile) open() error {
 		}
 		return l
 	}
-	numbers := []parquet.Kind{parquet.Double, parquet.Float, parquet.Int64, parquet.Int32, parquet.Boolean}
 	for _, k := range p.columns.key {
 		p.key = append(p.key, find(k, "ODRADEK_KEY_FIELD", parquet.ByteArray, parquet.FixedLenByteArray, parquet.Int64, parquet.Int32))
 	}
@@ -110,17 +112,17 @@ func (p *parquetFile) open() error {
 	if p.time.node != nil {
 		p.time.unit = timeUnit(p.time.node, p.time.unit)
 	}
-	kinds := numbers
+	kinds := numberKinds
 	if p.o.Mapping.TextNumbers {
-		kinds = append(slices.Clone(numbers), parquet.ByteArray)
+		kinds = append(slices.Clone(numberKinds), parquet.ByteArray)
 	}
 	for _, v := range p.columns.values {
 		p.values = append(p.values, find(v, "ODRADEK_VALUE_FIELDS", kinds...))
 	}
 	for _, u := range p.columns.uses {
-		p.uses = append(p.uses, find(u, expressionSettings, append([]parquet.Kind{parquet.ByteArray, parquet.FixedLenByteArray}, numbers...)...))
+		p.uses = append(p.uses, find(u, expressionSettings, append([]parquet.Kind{parquet.ByteArray, parquet.FixedLenByteArray}, numberKinds...)...))
 	}
-	p.label = find(p.columns.label, "-label-field", numbers...)
+	p.label = find(p.columns.label, "-label-field", numberKinds...)
 	return errors.Join(errs...)
 }
 

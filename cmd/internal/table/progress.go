@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 // Progress says how far a command is; it may be read while the command runs.
 type Progress struct {
 	Rows, Done, Total atomic.Int64 // Done and Total in the source's unit
+	Unit              string       // of Rows, if these are no rows
 }
 
 // Show prints the progress of the run until the returned function is called: twice a second
@@ -48,7 +50,8 @@ func (p *Progress) Show(w io.Writer, terminal bool) (stop func()) {
 // line describes the progress.
 func (p *Progress) line(took time.Duration) string {
 	rows, done, total := p.Rows.Load(), p.Done.Load(), p.Total.Load()
-	s := fmt.Sprintf("%12d rows, %9.0f rows/s", rows, float64(rows)/max(1e-3, took.Seconds()))
+	unit := cmp.Or(p.Unit, "rows")
+	s := fmt.Sprintf("%12d %s, %9.0f %s/s", rows, unit, float64(rows)/max(1e-3, took.Seconds()), unit)
 	if total <= 0 {
 		return s
 	}

@@ -31,6 +31,7 @@ type Options struct {
 	// is the key of all its rows. Where Time is "" or "@timestamp", the column "timestamp" or "time"
 	// is taken, and without one row n is n seconds after the epoch.
 	Mapping schemas.Mapping
+	Plain   bool   // rows are numbers alone: neither key nor time, and a field is a column's name
 	Label   string // column that is not 0 or false in rows labelled as anomalous; "": none
 	Name    string // of the series of a file without a key column
 	Workers int    // goroutines that decode, 1 at least
@@ -251,6 +252,10 @@ func columnsOf(o *Options, have []string) (c tableColumns, err error) {
 		return ""
 	}
 	m := &o.Mapping
+	if o.Plain {
+		c.values = m.Fields
+		return c, nil
+	}
 	switch m.Key {
 	case "", "@key":
 		if k := first("key"); k != "" {
