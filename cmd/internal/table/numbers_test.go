@@ -67,7 +67,7 @@ func TestReadNumbers(t *testing.T) {
 		if !slices.Equal(all.Names, []string{"n", "x"}) || !strings.Contains(strings.Join(all.LeftOut, "; "), "column time: it names a time") {
 			t.Errorf("%s: columns %q, left out %q", ending, all.Names, all.LeftOut)
 		}
-		_, err = ReadNumbers(t.Context(), path, NumberOptions{Memory: 1000 * 100, RowBytes: func(columns int) int64 { return 50 * int64(columns) }})
+		_, err = ReadNumbers(t.Context(), path, NumberOptions{Memory: 100_000, RowBytes: func(columns int) int64 { return 50 * int64(columns) }})
 		if err == nil || !strings.Contains(err.Error(), "allow more with -memory") {
 			t.Errorf("%s: %v", ending, err)
 		}

@@ -120,7 +120,8 @@ func (p *parquetFile) open() error {
 		p.values = append(p.values, find(v, "ODRADEK_VALUE_FIELDS", kinds...))
 	}
 	for _, u := range p.columns.uses {
-		p.uses = append(p.uses, find(u, expressionSettings, append([]parquet.Kind{parquet.ByteArray, parquet.FixedLenByteArray}, numberKinds...)...))
+		texts := []parquet.Kind{parquet.ByteArray, parquet.FixedLenByteArray}
+		p.uses = append(p.uses, find(u, expressionSettings, append(texts, numberKinds...)...))
 	}
 	p.label = find(p.columns.label, "-label-field", numberKinds...)
 	return errors.Join(errs...)
