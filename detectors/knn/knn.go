@@ -20,7 +20,7 @@
 //   - topn: Tree.Top, or for tasks in float64 the algorithm SolvingSet of Algorithms.
 //   - solvingset, and knn with a reference set: Model, or SolvingSet of Algorithms, find the set; a Scorer compares the points with it.
 //
-// The other Algorithms are those of the paper of 2013, for comparison: tests and benchmarks alone use them.
+// The other Algorithms are those of the paper of 2013. `worker outliers` runs FindFast, or the one that it is told.
 //
 // # Degenerate input
 //

@@ -24,8 +24,8 @@ type TopParams struct {
 	// Workers is the number of goroutines of the algorithms that can use several; 0 means 1. The number of
 	// distances depends on it, the result does not.
 	Workers int
-	// Stop is called before each step of an algorithm with a solving set; nil: never. Once it returns
-	// true the search ends, and its result is undefined.
+	// Stop is called before each step of an algorithm with a solving set, and before each point by the others, from several
+	// goroutines; nil: never. Once it returns true the search ends, and its result is undefined.
 	Stop func() bool
 }
 
@@ -103,6 +103,43 @@ func (w *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
 		return t, nil
 	}
 	return w.find(s), nil
+}
+
+// Fastest is the name of the search that [FindFast] prefers.
+const Fastest = "kd-tree"
+
+// FindFast returns the same points as the Algorithms by the fastest way that there is, whose name it returns, too: by a Tree, as
+// far as float32s tell the points apart, else by SolvingSet-NDM-TP. It has no solving set and does not count distances. parallel
+// divides the work; if it leaves out calls, as it does once a context is done, the result is undefined. See Find for the error.
+func FindFast(x []float64, dim int, p TopParams, parallel func(n int, f func(i int))) (t Top, name string, err error) {
+	s, err := newMining(x, dim, p)
+	if err != nil {
+		return Top{}, "", err
+	}
+	if s.others < 1 {
+		t, err = Algorithms[0].Find(x, dim, p)
+		return t, Fastest, err
+	}
+	if tree := newWideTree(x, dim, parallel); !s.stopped() && tree != nil && s.tells(tree) {
+		return Top{Outliers: tree.Top(p, parallel)}, Fastest, nil
+	}
+	way := &Algorithms[len(Algorithms)-1]
+	return way.find(s), way.Name, nil
+}
+
+// tells reports whether the rounding of a tree's points is small beside the weights of a few of them.
+func (s *mining) tells(t *Tree) bool {
+	if t.off == 0 {
+		return true
+	}
+	q := WideScorer{}
+	for _, i := range s.first()[:min(8, s.n, s.Candidates)] {
+		w, _ := q.Weight(s.x, s.dim, 1, s.K, s.Self, Query{At: i, To: s.n})
+		if 32*float64(s.others)*t.off <= w*float64(t.scale) {
+			return true
+		}
+	}
+	return false
 }
 
 // newMining returns a search with the defaults of p. See Find for the error.
@@ -240,7 +277,7 @@ func (s *mining) bruteForce() Top {
 		heaps[i] = memory[i*s.others : i*s.others : (i+1)*s.others]
 	}
 	top := best{n: s.N}
-	for i := range s.n {
+	for i := 0; i < s.n && !s.stopped(); i++ {
 		for j := i + 1; j < s.n; j++ {
 			d := s.distance(i, j)
 			heaps[i], _ = s.push(heaps[i], d)
@@ -256,7 +293,7 @@ func (s *mining) bruteForceSH() Top {
 	s.divide(s.n, func(w, from, to int) {
 		tops[w].n = s.N
 		nn := make([]float64, 0, s.others)
-		for i := from; i < to; i++ {
+		for i := from; i < to && !s.stopped(); i++ {
 			nn = nn[:0]
 			for j := range s.n {
 				if j != i {

@@ -3,6 +3,7 @@ package knn
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -201,6 +202,55 @@ func TestFindRefuses(t *testing.T) {
 	for _, algorithm := range Algorithms {
 		if got, err := algorithm.Find(nil, 3, TopParams{N: 1, K: 1}); err != nil || len(got.Outliers) > 0 {
 			t.Errorf("%s of no points: %v, %v", algorithm.Name, got, err)
+		}
+	}
+}
+
+// TestFindFast requires of the fastest way the points of the definition, to the bit: of ties, duplicates, more neighbours than
+// points, and points that float32s cannot tell apart.
+func TestFindFast(t *testing.T) {
+	rnd := seedtest.New(t)
+	draws := maps.Clone(topDraws)
+	draws["offset"] = func(rnd *rand.Rand, _ int) float64 { return 1e9 + 1e-3*rnd.NormFloat64() }
+	draws["specks"] = func(rnd *rand.Rand, i int) float64 { return 1e9*float64(i%3) + 1e-3*rnd.NormFloat64() }
+	draws["duplicates"] = func(rnd *rand.Rand, _ int) float64 { return float64(rnd.IntN(30)) / 10 }
+	ways := map[string]int{}
+	for name, draw := range draws {
+		for range 25 {
+			x, n, dim := drawPoints(rnd, draw, 500)
+			p := TopParams{N: 1 + rnd.IntN(15), K: 1 + rnd.IntN(1+rnd.IntN(n+20)), Self: rnd.IntN(2) == 0, Workers: 1 + rnd.IntN(3)}
+			got, way, err := FindFast(x, dim, p, together)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := Algorithms[0].Find(x, dim, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ways[way]++
+			if !equal(got.Outliers, want.Outliers) {
+				t.Fatalf("%s, %d points of %d, %+v, %s: got %v, want %v", name, n, dim, p, way, got.Outliers, want.Outliers)
+			}
+		}
+	}
+	if ways[Fastest] == 0 || len(ways) != 2 {
+		t.Errorf("ways %v: both have to be taken", ways)
+	}
+	if _, _, err := FindFast([]float64{1, math.NaN()}, 1, TopParams{N: 1, K: 1}, together); err == nil {
+		t.Error("a point without a value is taken")
+	}
+}
+
+// TestStop holds that each algorithm ends before its first point or step once it is told to.
+func TestStop(t *testing.T) {
+	x := make([]float64, 4000)
+	for i := range x {
+		x[i] = float64(i)
+	}
+	for i := range Algorithms {
+		top, err := Algorithms[i].Find(x, 1, TopParams{N: 3, K: 2, Stop: func() bool { return true }})
+		if err != nil || len(top.Outliers) > 0 {
+			t.Errorf("%s goes on: %v, %v", Algorithms[i].Name, top.Outliers, err)
 		}
 	}
 }
