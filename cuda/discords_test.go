@@ -79,6 +79,39 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, dec
 	byKernels(t, s, declined)
 }
 
+// TestDiscordsRangedEmulated scores range discords, which the CPU finds, among tasks of kernels.
+func TestDiscordsRangedEmulated(t *testing.T) { discordsRanged(t, emulated(t)) }
+
+// TestDiscordsRangedDevice is TestDiscordsRangedEmulated on a device.
+func TestDiscordsRangedDevice(t *testing.T) { discordsRanged(t, deviceOptions(t)) }
+
+func discordsRanged(t *testing.T, o Options) {
+	rng := seedtest.New(t)
+	e := open(t, o)
+	defer e.Close()
+	var runs []*discordsRun
+	ranged := 0
+	for i := range 12 {
+		r := newDiscordsRun(rng, 60+rng.IntN(100), 1+rng.IntN(2), 5+rng.IntN(10))
+		if i%2 == 0 {
+			p := discord.TopParams{Window: len(r.x) / r.dim, MinLength: 8, MaxLength: 20, Step: 4, Top: 2, Radius: discord.Auto}
+			if i%4 == 0 {
+				p.Radius = 1 + 3*rng.Float64()
+			}
+			r.d, r.fresh = detectors.Must(discord.NewTop(p)), 1
+			r.name += fmt.Sprintf(", but %+v", p)
+			ranged++
+		}
+		runs = append(runs, r)
+	}
+	discordsExecute(t, e, true, runs...)
+	s := e.Stats()
+	noFault(t, s)
+	if p := placedBy(s); int(p.CPU) < ranged || p.Device == 0 {
+		t.Errorf("%d tasks on the device and %d on the CPU, which had %d of range discords", p.Device, p.CPU, ranged)
+	}
+}
+
 // TestDiscordsTwinsEmulated requires of two subsequences that are each other's nearest neighbour, and so are equally far, the first.
 func TestDiscordsTwinsEmulated(t *testing.T) {
 	if os.Getenv("ODRADEK_LONG") != "" {

@@ -20,6 +20,7 @@ const (
 	Floats                  // in a task only: float32s up to the end of its parameters
 	Ints                    // in a task only: int32s up to the end of its parameters
 	Choice                  // string, one of Param.Choices; in a task its place among them, an int32
+	Text                    // string that Spec.New checks; never in a task
 	Time                    // an event time, Micros or a time.Duration; in a task microseconds, like a Long
 )
 
@@ -53,6 +54,7 @@ type Param struct {
 	// Min and Max are the limits of a number, inclusive.
 	Min, Max float64
 	Choices  []string // the words of a Choice
+	Values   string   // what a Text may be, in words
 	// Help documents the setting on the op's page, docs/ops/NAME.md, in a sentence or two. A row without Help is no setting.
 	Help string
 	// Example is a value that a user may set instead of the default; "" for a Bool or a Choice, whose values are few.
@@ -159,7 +161,7 @@ func (p *Param) check(value any) error {
 			return nil
 		}
 	case string:
-		if slices.Contains(p.Choices, value) {
+		if p.Type == Text || slices.Contains(p.Choices, value) {
 			return nil
 		}
 		return fmt.Errorf("%s is %q, use one of %s", p.Name, value, strings.Join(p.Choices, ", "))

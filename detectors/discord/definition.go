@@ -190,11 +190,11 @@ func top(candidates []Discord, k int) []Discord {
 }
 
 // Range returns the subsequences of length m whose distance is at least r, in the order of
-// their places.
+// their places. Distances that are less by a rounding, 1e-9 of r, are at least r.
 func (p Profile) Range(m int, r float64) []Discord {
 	var found []Discord
 	for i, d := range p.Distance {
-		if d >= r {
+		if d >= r-slack*math.Abs(r) {
 			found = append(found, Discord{At: i, Length: m, Distance: d, Nearest: p.Nearest[i]})
 		}
 	}

@@ -26,28 +26,58 @@ func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, para
 // subsequences are neighbours alone.
 func merlin(x []float64, from int, l Lengths, count int, options func(m int) Options, parallel detectors.Parallel) [][]Discord {
 	var found [][]Discord
+	everyLength(x, from, l, options, parallel, func(m int, t table) bool {
+		found = append(found, t.discords(count))
+		return true
+	})
+	return found
+}
+
+// table has the subsequences of one length, whose discords are searched as they are asked for.
+type table interface {
+	// discords returns the first discords.
+	discords(count int) []Discord
+	// ranged returns the range discords in the order of their places.
+	ranged(r float64) []Discord
+}
+
+// everyLength calls visit for each length, the least first, while visit returns true. A table is valid until visit
+// returns.
+func everyLength(x []float64, from int, l Lengths, options func(m int) Options, parallel detectors.Parallel,
+	visit func(m int, t table) bool) {
 	s := search{from: lanes + from}
 	for _, m := range l.All() {
 		o := options(m)
+		var t table = &s
 		if o.k() > 1 || len(x) < m {
 			p := Compute(x, m, o, parallel)
 			for i := range min(from, len(p.Distance)) {
 				p.Distance[i] = math.NaN()
 			}
-			found = append(found, p.Top(m, count))
-			continue
-		}
-		s.exclusion, s.parallel = o.exclusion(m), parallel
-		if s.m == 0 {
-			s.load(x, m, o.ExcludeFlat)
-			s.findAll(o.Single)
+			t = whole{p, m}
 		} else {
-			s.advance(m)
+			s.exclusion, s.parallel = o.exclusion(m), parallel
+			if s.m == 0 {
+				s.load(x, m, o.ExcludeFlat)
+				s.findAll(o.Single)
+			} else {
+				s.advance(m)
+			}
 		}
-		found = append(found, s.discords(count))
+		if !visit(m, t) {
+			return
+		}
 	}
-	return found
 }
+
+// whole is the table of a profile.
+type whole struct {
+	Profile
+	m int
+}
+
+func (w whole) discords(count int) []Discord { return w.Top(w.m, count) }
+func (w whole) ranged(r float64) []Discord   { return w.Range(w.m, r) }
 
 // search is a search for the discords of one length after the other.
 type search struct {
@@ -184,22 +214,35 @@ func (s *search) discords(count int) []Discord {
 }
 
 // radius returns the first radius to try.
-func (s *search) radius() float64 {
-	n := len(s.last)
+func (s *search) radius() float64 { return radiusAfter(s.last) }
+
+// radiusAfter returns the first radius to try after the distances of the last lengths, at most five.
+func radiusAfter(last []float64) float64 {
+	n := len(last)
 	if n == 0 {
 		return math.Inf(1)
 	}
-	mean, variance := 0.0, 0.0
-	for _, d := range s.last {
+	spread := deviation(last)
+	if n < 5 || spread == 0 {
+		return 0.99 * last[n-1]
+	}
+	mean := 0.0
+	for _, d := range last {
 		mean += d / float64(n)
 	}
-	for _, d := range s.last {
-		variance += (d - mean) * (d - mean) / float64(n)
+	return mean - 2*spread
+}
+
+// deviation returns the standard deviation.
+func deviation(x []float64) float64 {
+	mean, variance := 0.0, 0.0
+	for _, d := range x {
+		mean += d / float64(len(x))
 	}
-	if n < 5 || variance == 0 {
-		return 0.99 * s.last[n-1]
+	for _, d := range x {
+		variance += (d - mean) * (d - mean) / float64(len(x))
 	}
-	return mean - 2*math.Sqrt(variance)
+	return math.Sqrt(variance)
 }
 
 // first returns the first discords by the distances and bounds so far; known reports that

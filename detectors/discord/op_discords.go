@@ -56,6 +56,9 @@ var topSpec = detectors.Spec{
 			Help: "Numbers to compare in. float32 finds the same discords, faster on CPUs with AVX2; K above 1 always " +
 				"takes float64."},
 		{Name: "PRECISION", Type: detectors.Int, Word: 9}, // in a task the bits, 64 or 32
+		{Name: "RADIUS", Type: detectors.Text, Default: radiusOff, Values: "off, auto, or a distance above 0", Example: "auto",
+			Help: "Instead of the TOP, find all subsequences at least this far from their nearest neighbour (range discords); auto: by " +
+				"MERLIN's rule for each length, until TOP are found. On the CPU; a task keeps the 65536 farthest."},
 	},
 	Defaults: []detectors.Default{
 		{Name: "STRIDE", Value: func(v detectors.Values) string {
@@ -66,7 +69,12 @@ var topSpec = detectors.Spec{
 		}, Words: "WINDOW/8, or WINDOW if TUMBLING"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
-		return NewTop(TopParams{Window: v.Int(detectors.WindowParam), Tumbling: v.Bool(detectors.TumblingParam), MinLength: v.Int("MIN_LENGTH"),
+		text, _ := v["RADIUS"].(string)
+		radius, err := ParseRadius(text)
+		if err != nil {
+			return nil, fmt.Errorf("discord: discords: RADIUS %w", err)
+		}
+		return NewTop(TopParams{Radius: radius, Window: v.Int(detectors.WindowParam), Tumbling: v.Bool(detectors.TumblingParam), MinLength: v.Int("MIN_LENGTH"),
 			MaxLength: v.Int("MAX_LENGTH"), Step: v.Int("LENGTH_STEP"), Top: v.Int("TOP"), K: v.Int("K"), Exclusion: v.Int("EXCLUSION"),
 			ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Precision: 64 >> v.Choice("PRECISION", precisions)})
 	},
@@ -82,20 +90,40 @@ const (
 	MaxTop       = 32
 	MaxK         = 64
 	MaxLengths   = 1 << 10
+	MaxRanged    = 1 << 16 // range discords that a task keeps
 )
+
+// radiusOff is the setting RADIUS without range discords.
+const radiusOff = "off"
+
+// ParseRadius reads a radius: a distance above 0, or auto; off is 0.
+func ParseRadius(text string) (float64, error) {
+	switch text {
+	case "", radiusOff:
+		return 0, nil
+	case "auto":
+		return Auto, nil
+	}
+	r, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(r > 0) || math.IsInf(r, 1) {
+		return 0, fmt.Errorf("is %q: use off, auto, or a distance above 0", text)
+	}
+	return r, nil
+}
 
 // TopParams are the parameters of the op; 0 means the default.
 type TopParams struct {
-	Window      int  // rows that are searched, no default
-	Tumbling    bool // see New
-	MinLength   int  // rows of the shortest subsequences, at least 3
-	MaxLength   int  // rows of the longest, at most half of the window; default MinLength
-	Step        int  // from one length to the next, default 1
-	Top         int  // discords of each length, default 1
-	K           int  // neighbours, default 1
-	Exclusion   int  // the reciprocal of the least distance of compared subsequences, in their length, default 1
-	ExcludeFlat bool // subsequences of equal values are compared with each other alone
-	Precision   int  // bits of the numbers in which all pairs are compared, 64 or 32, default 64; the discords are the same
+	Window      int     // rows that are searched, no default
+	Tumbling    bool    // see New
+	MinLength   int     // rows of the shortest subsequences, at least 3
+	MaxLength   int     // rows of the longest, at most half of the window; default MinLength
+	Step        int     // from one length to the next, default 1
+	Top         int     // discords of each length, default 1
+	K           int     // neighbours, default 1
+	Exclusion   int     // the reciprocal of the least distance of compared subsequences, in their length, default 1
+	ExcludeFlat bool    // subsequences of equal values are compared with each other alone
+	Precision   int     // bits of the numbers in which all pairs are compared, 64 or 32, default 64; the discords are the same
+	Radius      float64 // find range discords, see RangeQuery; 0: the Top ones
 }
 
 // The parameters of a task, int32 each.
@@ -110,6 +138,7 @@ const (
 	paramRows
 	paramPrecision
 	paramCount
+	paramRadius = paramCount // a float64, of range discords only, which kernels do not find
 )
 
 // A discord takes discordWords words of a task's Detail: the distance, a float64, and the
@@ -133,9 +162,11 @@ type settings struct {
 	lengths                   Lengths
 	top, k, divisor           int
 	excludeFlat, single       bool
-	rows                      int // 0: all of X
-	count                     int // of lengths
-	remembered, carry, detail int // words a length: the reported ones, the carry, the detail
+	rows                      int     // 0: all of X
+	count                     int     // of lengths
+	remembered, carry, detail int     // words a length: the reported ones, the carry, the detail
+	radius                    float64 // 0: no range discords
+	kept                      int     // discords a length in the detail
 }
 
 func settingsOf(params detectors.Words) settings {
@@ -147,8 +178,35 @@ func settingsOf(params detectors.Words) settings {
 	if s.rows > 0 {
 		s.remembered = remembered * s.top
 	}
-	s.carry, s.detail = 2+s.remembered, discordWords*s.top
+	if len(params) > paramRadius {
+		s.radius, s.remembered = params.Float64(paramRadius), 0
+	}
+	s.carry, s.detail, s.kept = 2+s.remembered, discordWords*s.top, s.top
 	return s
+}
+
+// settingsFor returns the parameters of a task with its detail.
+func settingsFor(r *detectors.Rows) settings {
+	s := settingsOf(r.Params)
+	if s.radius != 0 {
+		s.detail = len(r.Detail) / (r.Dim * s.count)
+		s.kept = s.detail/discordWords - 1
+	}
+	return s
+}
+
+// ranged returns the query of range discords.
+func (s *settings) ranged() *RangeQuery {
+	return &RangeQuery{Lengths: s.lengths, Radius: s.radius, Top: s.top, Most: s.kept, Options: s.options}
+}
+
+// words returns the words of a discord in the detail.
+func (s *settings) words(detail detectors.Words, length, rank int) detectors.Words {
+	at := length*s.detail + rank*discordWords
+	if s.radius != 0 {
+		at += discordWords
+	}
+	return detail[at:][:discordWords]
 }
 
 // options returns the options for subsequences of length m.
@@ -177,6 +235,10 @@ func (s *settings) options(m int) Options {
 // discord, a float64 (NaN where there are fewer than Top), a good search radius for the
 // next window, and without Tumbling 4*Top ages of reported discords: the number of rows
 // from a discord's first to the newest of X, oldest reported first; 0 for none.
+//
+// With a Radius the discords are range discords, as many as a length has; of more than MaxRanged in a task, each length
+// keeps its farthest. A finding is one that ends in a fresh row, or in any row of a key's first task: each sample ends
+// subsequences when it is fresh, so no report need be remembered. The carry has for each length its radius.
 //
 // The error names every fault of the parameters.
 func NewTop(p TopParams) (detectors.Detector, error) {
@@ -225,6 +287,9 @@ func NewTop(p TopParams) (detectors.Detector, error) {
 	if p.Precision != 32 && p.Precision != 64 {
 		fault("the precision is %d bits, use 32 or 64", p.Precision)
 	}
+	if most := 2 * math.Sqrt(float64(p.MaxLength)) * float64(p.K); p.Radius != Auto && !(p.Radius >= 0 && p.Radius <= most) {
+		fault("the radius is %v, use a distance up to %.4g: none is larger", p.Radius, most)
+	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("discord: discords: %w", errors.Join(faults...))
 	}
@@ -238,6 +303,10 @@ func NewTop(p TopParams) (detectors.Detector, error) {
 	}
 	for i, v := range []int{p.MinLength, p.MaxLength, p.Step, p.Top, p.K, p.Exclusion, flat, rows, p.Precision} {
 		d.params[i] = uint32(v)
+	}
+	if p.Radius != 0 {
+		d.params = append(d.params, 0, 0)
+		d.params.SetFloat64(paramRadius, p.Radius)
 	}
 	d.set = settingsOf(d.params)
 	return d, nil
@@ -257,11 +326,20 @@ func (d *topDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.Window() {
 		return detectors.Outputs{}, false
 	}
-	return detectors.Outputs{Scores: v.Fresh, Carry: v.Dim * d.set.count * d.set.carry, Detail: v.Dim * d.set.count * d.set.detail}, true
+	series, detail := v.Dim*d.set.count, d.set.detail
+	if d.set.radius != 0 {
+		n := v.Rows
+		if d.set.rows > 0 {
+			n = min(n, d.set.rows)
+		}
+		detail = discordWords * (1 + max(1, min(n, MaxRanged/series)))
+	}
+	return detectors.Outputs{Scores: v.Fresh, Carry: series * d.set.carry, Detail: series * detail}, true
 }
 
 func (d *topDetector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	d.set.found(&r, func(f detectors.Finding, _ int) { dst = append(dst, f) })
+	s := settingsFor(&r)
+	s.found(&r, func(f detectors.Finding, _ int) { dst = append(dst, f) })
 	return dst
 }
 
@@ -281,17 +359,24 @@ func (d *topDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 func (d *topDetector) describe(r *detectors.Rows, fresh, since int, expected []float64) detectors.Evidence {
 	e := detectors.Evidence{From: r.Row(fresh), To: r.Row(fresh), Part: detectors.OneRow(r.Row(fresh))}
 	best := math.Inf(-1)
-	d.set.found(r, func(f detectors.Finding, length int) {
+	s := settingsFor(r)
+	s.found(r, func(f detectors.Finding, length int) {
 		if f.Fresh != fresh || f.Score <= best {
 			return
 		}
 		best = f.Score
-		w := r.Detail[length*d.set.detail+(f.Rank-1)*discordWords:][:discordWords]
+		w := s.words(r.Detail, length, f.Rank-1)
 		e.From, e.To = f.From, f.To
 		e.Inputs = []detectors.Input{{Role: detectors.Neighbour, From: int(w[3]), To: int(w[3]) + f.Length - 1, Distance: w.Float64(0)}}
 		e.Measures = []detectors.Measure{{Name: "samples of the discord", Field: detectors.AllFields, Value: float64(f.Length)},
 			{Name: "rank among the discords of its length", Field: detectors.AllFields, Value: float64(f.Rank)}}
-		e.Fields = detectors.OneHot(r.Dim, length/d.set.count)
+		if s.radius != 0 {
+			count, radius := s.header(r.Detail, length)
+			e.Measures = append(e.Measures, detectors.Measure{Name: "radius", Field: detectors.AllFields, Value: radius},
+				detectors.Measure{Name: "range discords of its length in the window", Field: detectors.AllFields, Value: float64(count)},
+				detectors.Measure{Name: "farthest of them that are kept", Field: detectors.AllFields, Value: float64(min(count, s.kept))})
+		}
+		e.Fields = detectors.OneHot(r.Dim, length/s.count)
 	})
 	if e.Fields == nil {
 		return e
@@ -315,7 +400,7 @@ func (d *topDetector) Incomplete() {}
 // values of a row. See discord.Heatmap.
 func (d *topDetector) Block(r detectors.Rows) (mediaType string, block []byte) {
 	const head = 1 << 10
-	s := &d.set
+	s := settingsFor(&r)
 	n := r.Len() - s.searched(&r)
 	if n < 2*s.lengths.Min {
 		return "", nil
@@ -324,7 +409,11 @@ func (d *topDetector) Block(r detectors.Rows) (mediaType string, block []byte) {
 	empty := true
 	s.each(&r, func(_, _ int, d Discord) {
 		d.At -= s.searched(&r)
-		h.AddDiscord(d, s.k)
+		if s.radius != 0 { // each place has its own
+			h.Add(d.At, d.Length, Normalised(d.Distance, d.Length, s.k))
+		} else {
+			h.AddDiscord(d, s.k)
+		}
 		empty = false
 	})
 	if empty {
@@ -350,10 +439,10 @@ func (s *settings) searched(r *detectors.Rows) (from int) {
 func (s *settings) found(r *detectors.Rows, f func(f detectors.Finding, length int)) {
 	n, first := r.Len(), r.Len()-r.Fresh
 	s.each(r, func(i, rank int, d Discord) {
-		if s.reported(r, i, n-d.At, d.Length) {
+		last := d.At + d.Length - 1
+		if s.radius != 0 && len(r.Carry) > 0 && last < first || s.radius == 0 && s.reported(r, i, n-d.At, d.Length) {
 			return
 		}
-		last := d.At + d.Length - 1
 		f(detectors.Finding{Fresh: max(0, last-first), From: d.At, To: last,
 			Score: float64(float32(Normalised(d.Distance, d.Length, s.k))), Length: d.Length, Rank: rank + 1}, i)
 	})
@@ -363,8 +452,8 @@ func (s *settings) found(r *detectors.Rows, f func(f detectors.Finding, length i
 // those of all values and its rank, 0 the first. Rows count from the oldest of X.
 func (s *settings) each(r *detectors.Rows, f func(i, rank int, d Discord)) {
 	for i := range r.Dim * s.count {
-		for rank := range s.top {
-			w := r.Detail[i*s.detail+rank*discordWords:][:discordWords]
+		for rank := range s.kept {
+			w := s.words(r.Detail, i, rank)
 			if w[2] == detectors.NoRow {
 				break
 			}
@@ -395,6 +484,17 @@ func (s *settings) setOutputs(r *detectors.Rows) {
 	for i := range r.Scores {
 		r.Scores[i] = float32(math.NaN())
 	}
+	if s.radius != 0 {
+		s.found(r, func(f detectors.Finding, _ int) {
+			if score := float32(f.Score); !(score <= r.Scores[f.Fresh]) {
+				r.Scores[f.Fresh] = score
+			}
+		})
+		for i := range r.Dim * s.count {
+			copy(r.Next[i*s.carry:][:2], r.Detail[i*s.detail+2:])
+		}
+		return
+	}
 	searched := r.Len() - s.searched(r)
 	ages := make([][]uint32, r.Dim*s.count)
 	for i := range ages {
@@ -422,8 +522,8 @@ func (s *settings) setOutputs(r *detectors.Rows) {
 
 // write writes the discords of a length, found in the rows of X from `from` on, to the Detail.
 func (s *settings) write(r *detectors.Rows, length, from int, found []Discord) {
-	for rank := range s.top {
-		w := r.Detail[length*s.detail+rank*discordWords:][:discordWords]
+	for rank := range s.kept {
+		w := s.words(r.Detail, length, rank)
 		if rank >= len(found) {
 			w.SetInt64(0, int64(noDistance))
 			w[2], w[3] = detectors.NoRow, detectors.NoRow
@@ -432,6 +532,24 @@ func (s *settings) write(r *detectors.Rows, length, from int, found []Discord) {
 		w.SetFloat64(0, found[rank].Distance)
 		w[2], w[3] = uint32(from+found[rank].At), uint32(from+found[rank].Nearest)
 	}
+}
+
+// The first discordWords words of a length's range discords are their number, which may be more than are kept, a 0, and the
+// radius, a float64, NaN without one.
+func (s *settings) header(detail detectors.Words, length int) (count int, radius float64) {
+	w := detail[length*s.detail:]
+	return int(w[0]), w.Float64(2)
+}
+
+// writeRanged writes the range discords of a length, found in the rows of X from `from` on, to the Detail.
+func (s *settings) writeRanged(r *detectors.Rows, length, from int, found Ranged) {
+	w := r.Detail[length*s.detail:]
+	w[0], w[1] = uint32(found.Count), 0
+	w.SetInt64(2, int64(noDistance))
+	if found.Radius == found.Radius {
+		w.SetFloat64(2, found.Radius)
+	}
+	s.write(r, length, from, found.Found)
 }
 
 // noDistance is the distance's bits for a missing discord.
@@ -447,9 +565,18 @@ func (s *settings) column(r *detectors.Rows, c int) (x []float64, from int) {
 }
 
 func scoreTop(r detectors.Rows) {
-	s := settingsOf(r.Params)
+	s := settingsFor(&r)
 	for c := range r.Dim {
 		x, from := s.column(&r, c)
+		if s.radius != 0 {
+			i := c * s.count
+			DefineRanges(x, s.ranged(), func(found Ranged) bool {
+				s.writeRanged(&r, i, from, found)
+				i++
+				return true
+			})
+			continue
+		}
 		for i, m := range s.lengths.All() {
 			s.write(&r, c*s.count+i, from, Define(x, m, s.options(m)).Top(m, s.top))
 		}
@@ -458,12 +585,26 @@ func scoreTop(r detectors.Rows) {
 }
 
 func topCPU(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
-	s := settingsOf(r.Params)
+	s := settingsFor(r)
 	if topCost(r) < detectors.LongTask {
 		parallel = detectors.Sequential
 	}
 	for c := range r.Dim {
 		x, from := s.column(r, c)
+		if s.radius != 0 {
+			i := c * s.count
+			Ranges(x, s.ranged(), parallel, func(found Ranged) bool {
+				if ctx.Err() == nil {
+					s.writeRanged(r, i, from, found)
+				}
+				i++
+				return ctx.Err() == nil
+			})
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
 		found := MERLIN(x, s.lengths, s.top, s.options, parallel)
 		if ctx.Err() != nil {
 			return
@@ -493,7 +634,9 @@ func topCost(r *detectors.Rows) int {
 // discords at about the same distance; those of later ranks may then differ too, and must
 // have the distance that the definition's profile has for them.
 func compareTop(r *detectors.Rows, got, want detectors.Result) error {
-	s := settingsOf(r.Params)
+	own := *r
+	own.Detail = want.Detail
+	s := settingsFor(&own)
 	if len(got.Detail) != len(want.Detail) {
 		return fmt.Errorf("discord: %d words of discords where the definition gives %d", len(got.Detail), len(want.Detail))
 	}
@@ -502,7 +645,10 @@ func compareTop(r *detectors.Rows, got, want detectors.Result) error {
 			len(want.Scores), len(want.Next))
 	}
 	var faults []error
-	for i := range r.Dim * s.count {
+	if s.radius != 0 {
+		faults = s.compareRanged(r, got.Detail, want.Detail)
+	}
+	for i := 0; s.radius == 0 && i < r.Dim*s.count; i++ {
 		m := s.lengths.Min + i%s.count*s.lengths.Step
 		var profile *Profile // the definition's, once a discord is another
 		for rank := range s.top {
@@ -532,13 +678,83 @@ func compareTop(r *detectors.Rows, got, want detectors.Result) error {
 		return errors.Join(faults...)
 	}
 	// Everything that follows from the discords is compared to the bit.
-	own := *r
 	own.Detail, own.Scores, own.Next = got.Detail, make([]float32, len(got.Scores)), make(detectors.Words, len(got.Next))
 	s.setOutputs(&own)
 	if !slices.Equal(own.Next, got.Next) {
 		faults = append(faults, errors.New("discord: the carry does not follow from the discords"))
 	}
 	return errors.Join(append(faults, detectors.CompareScores(got.Scores, own.Scores, 0, 1e-6))...)
+}
+
+// compareRanged compares the range discords of all lengths.
+func (s *settings) compareRanged(r *detectors.Rows, got, want detectors.Words) (faults []error) {
+	for i := range r.Dim * s.count {
+		m := s.lengths.Min + i%s.count*s.lengths.Step
+		x, from := s.column(r, i/s.count)
+		read := func(detail detectors.Words) Ranged {
+			count, radius := s.header(detail, i)
+			found := Ranged{Length: m, Radius: radius, Count: count}
+			for rank := range s.kept {
+				w := s.words(detail, i, rank)
+				if w[2] == detectors.NoRow {
+					break
+				}
+				found.Found = append(found.Found, Discord{At: int(w[2]) - from, Length: m, Distance: w.Float64(0), Nearest: int(w[3]) - from})
+			}
+			return found
+		}
+		if err := compareRanged(read(got), read(want), s.k, func() Profile { return Define(x, m, s.options(m)) }); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return faults
+}
+
+// compareRanged requires the definition's range discords with its distances. It accepts others of those at about the radius,
+// or at about the distance of the last that is kept.
+func compareRanged(got, want Ranged, k int, define func() Profile) error {
+	m := want.Length
+	if got.Length != m || (got.Radius == got.Radius) != (want.Radius == want.Radius) || got.Radius == got.Radius && !near(got.Radius, want.Radius, m, k) {
+		return fmt.Errorf("discord: the radius of length %d is %v, the definition has %v of %d", got.Length, got.Radius, want.Radius, m)
+	}
+	for i, d := range got.Found {
+		if i > 0 && !(d.Distance <= got.Found[i-1].Distance) {
+			return fmt.Errorf("discord: range discord %d of length %d is farther than the one before", i+1, m)
+		}
+	}
+	differ, alike := false, len(got.Found) == len(want.Found) && got.Count == want.Count
+	for i := 0; alike && i < len(got.Found); i++ {
+		g, w := got.Found[i], want.Found[i]
+		differ = differ || g.At != w.At || !near(g.Distance, w.Distance, m, k)
+	}
+	if alike && !differ {
+		return nil
+	}
+	p, open := define(), 0
+	for _, d := range p.Distance {
+		if near(d, want.Radius, m, k) {
+			open++
+		}
+	}
+	if max(got.Count-want.Count, want.Count-got.Count) > open {
+		return fmt.Errorf("discord: %d range discords of length %d, the definition has %d", got.Count, m, want.Count)
+	}
+	least := want.Radius
+	if n := len(want.Found); n > 0 && want.Count > n {
+		least = want.Found[n-1].Distance
+	}
+	for _, pair := range [][2][]Discord{{got.Found, want.Found}, {want.Found, got.Found}} {
+		has := map[int]bool{}
+		for _, d := range pair[1] {
+			has[d.At] = true
+		}
+		for _, d := range pair[0] {
+			if d.At < 0 || d.At >= len(p.Distance) || !near(d.Distance, p.Distance[d.At], m, k) || !has[d.At] && !near(d.Distance, least, m, k) {
+				return fmt.Errorf("discord: range discord %d of length %d at %v is in one result, and not in the other", d.At, m, d.Distance)
+			}
+		}
+	}
+	return nil
 }
 
 // near compares distances by 1e-6, and those of subsequences that are nearly the
@@ -587,6 +803,15 @@ func topCases(rng *rand.Rand) []detectors.Case {
 				return rng.NormFloat64()
 			}})
 	}
+	for _, s := range signals.All(rng) { // range discords, of a radius that some distances reach
+		p := TopParams{Window: 90, MinLength: 4 + rng.IntN(4), MaxLength: 9 + rng.IntN(12), Step: 1 + rng.IntN(3), Top: 1 + rng.IntN(2),
+			K: 1 + rng.IntN(4)/3, ExcludeFlat: flip(), Precision: bits(), Radius: 0.1 + 3.9*rng.Float64()}
+		if flip() {
+			p.Radius = Auto
+		}
+		add(p, 1, rng.IntN(3), []int{1, 20, 90}, s).CPU = true
+	}
+	add(TopParams{Window: 100, MinLength: 40, MaxLength: 50, Radius: Auto, Tumbling: true}, 2, 0, []int{100, 120}, s...).CPU = true
 	add(TopParams{Window: 512, MinLength: 32, MaxLength: 64, Step: 8}, 1, 0, []int{64}, signals.All(rng)[0]).Bench = true
 	return cases
 }

@@ -43,6 +43,21 @@ func (s *search) ranges(r float64, most int) bool {
 	return true
 }
 
+// ranged returns the range discords in the order of their places.
+func (s *search) ranged(r float64) []Discord {
+	least := r - slack*math.Abs(r)
+	if !s.ranges(least-slack*math.Abs(r), s.starts/refineOneIn) {
+		s.findAll(false)
+	}
+	var found []Discord
+	for i := s.from; i < s.starts-lanes; i++ {
+		if s.d[i] >= least {
+			found = append(found, Discord{At: i - lanes, Length: s.m, Distance: s.d[i], Nearest: int(s.near[i]) - lanes})
+		}
+	}
+	return found
+}
+
 // borrow tries the neighbours of adjacent subsequences, shifted.
 func (s *search) borrow(i int) {
 	for _, side := range [2]int{-1, 1} {

@@ -135,7 +135,10 @@ func TestParamTables(t *testing.T) {
 				(p.Type != detectors.Int || p.Derive != nil) {
 				fault("a setting of type %d", p.Type)
 			}
-			if p.Type != detectors.Bool && p.Type != detectors.Choice && p.Min >= p.Max {
+			if (p.Type == detectors.Text) != (p.Values != "") {
+				fault("what a text may be is for texts, and needed")
+			}
+			if p.Type != detectors.Bool && p.Type != detectors.Choice && p.Type != detectors.Text && p.Min >= p.Max {
 				fault("limits %v and %v", p.Min, p.Max)
 			}
 			if (p.Derive == nil) != (p.Derived == "") || (p.Derive == nil) != (p.Default != nil) {

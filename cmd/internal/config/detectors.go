@@ -124,6 +124,8 @@ func paramFields(params []detectors.Param) any {
 		case detectors.Bool:
 		case detectors.Choice:
 			add("oneof", strings.Join(p.Choices, "|"))
+		case detectors.Text:
+			add("values", p.Values)
 		default:
 			add("min", p.Format(p.Min))
 			add("max", p.Format(p.Max))
@@ -144,7 +146,7 @@ func paramFields(params []detectors.Param) any {
 var goTypes = map[detectors.ParamType]reflect.Type{
 	detectors.Int: reflect.TypeFor[int](), detectors.Long: reflect.TypeFor[int64](),
 	detectors.Choice: reflect.TypeFor[string](), detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](),
-	detectors.Time: reflect.TypeFor[time.Duration](),
+	detectors.Time: reflect.TypeFor[time.Duration](), detectors.Text: reflect.TypeFor[string](),
 }
 
 // values returns the op's settings, without those in skip.
@@ -394,10 +396,10 @@ func (d *DetectorSettings) canonical() string {
 	return b.String()
 }
 
-// stateParams returns the op's parameters that state depends on.
+// stateParams returns the op's parameters that state depends on. A text at its default is none: state is older than the first.
 func (d *DetectorSettings) stateParams() []setting {
 	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool {
-		return s.tag.Get("stateless") != ""
+		return s.tag.Get("stateless") != "" || s.tag.Get("values") != "" && s.field.String() == s.def
 	})
 }
 
