@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"odradek/detectors/threshold"
 )
 
 // noPreset is the preset of a configuration that names its detectors.
@@ -20,6 +23,10 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		if vars[name] != "" {
 			*faults = append(*faults, Fault{Name: name, Problem: "set, but so is " + Prefix + "DETECTORS",
 				Fix: "remove one of them; a setting of one of a preset's detectors is changed by itself, such as " + DetectorPrefix("near") + "K=10"})
+		}
+		if c.Detect.Sensitivity != "normal" {
+			*faults = append(*faults, Fault{Name: Prefix + "SENSITIVITY", Problem: "set, but it is for the detectors of a preset, and " +
+				Prefix + "DETECTORS names others", Fix: "remove it, and set THRESHOLD or ALARMS_PER_DAY of the detectors"})
 		}
 		c.Detect.Preset = noPreset
 		return
@@ -53,6 +60,9 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		for _, s := range settings {
 			name, value, _ := strings.Cut(s, "=")
 			perDay, err := strconv.ParseFloat(vars[pre+"ALARMS_PER_DAY"], 64)
+			if name == "THRESHOLD" {
+				value = sensitive(value, c.Detect.Sensitivity)
+			}
 			switch {
 			case name == "THRESHOLD" && err == nil && perDay != 0: // that is a threshold of its own
 				continue
@@ -106,4 +116,32 @@ func (c *Config) Expanded() (preset string, list []string) {
 		list = append(list, c.Detectors[i].Name+": "+c.Changed(&c.Detectors[i]))
 	}
 	return c.Detect.Preset, list
+}
+
+// sensitive returns a preset's threshold at a sensitivity. A rate of false alarms is divided or multiplied by rateFactor; what a bound
+// has above a quantile, or all of a fixed one, by boundFactor.
+func sensitive(text, sensitivity string) string {
+	const rateFactor, boundFactor = 2, 1.5
+	up := 1.0
+	switch sensitivity {
+	case "low":
+	case "high":
+		up = -1
+	default:
+		return text
+	}
+	p, err := threshold.Parse(text)
+	if err != nil {
+		panic("config: threshold of a preset: " + err.Error())
+	}
+	bound := math.Pow(boundFactor, up)
+	switch p.Kind {
+	case threshold.Conformal:
+		p.Value *= math.Pow(rateFactor, -up)
+	case threshold.Quantile:
+		p.Margin = 1 + (p.Margin-1)*bound
+	case threshold.Fixed:
+		p.Value *= bound
+	}
+	return p.String()
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"odradek/detectors/threshold"
 )
 
 // TestPresets: each preset is a configuration without faults for samples of one value and of several, and
@@ -87,5 +89,54 @@ func TestPresetAndDetectors(t *testing.T) {
 		if len(faults) != 1 || len(warnings) != 0 || faults[0].Name != tt.name || !strings.Contains(faults[0].Fix, tt.fix) {
 			t.Errorf("%s: faults %v, warnings %v", tt.settings, faults, warnings)
 		}
+	}
+}
+
+// TestSensitivity: it changes the thresholds of all detectors of a preset, to bounds that are all higher or all lower, but none that
+// is set.
+func TestSensitivity(t *testing.T) {
+	bounds := func(preset string, more ...string) (list []threshold.Params) {
+		c, faults, _ := Parse(minimal(append(more, "ODRADEK_PRESET="+preset)...))
+		if len(faults) > 0 {
+			t.Fatal(preset, more, faults)
+		}
+		ks, err := c.KeystateConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range ks.Detectors {
+			list = append(list, *ks.Detectors[i].Threshold)
+		}
+		return list
+	}
+	less := func(a, b threshold.Params) bool { // a reports more easily
+		switch a.Kind {
+		case threshold.Conformal:
+			return a.Value > b.Value && a.Margin == b.Margin
+		case threshold.Quantile:
+			return a.Value == b.Value && a.Margin < b.Margin && a.Margin > 1
+		default:
+			return a.Value < b.Value
+		}
+	}
+	for i := range All {
+		name := All[i].Name
+		low, normal, high := bounds(name, "ODRADEK_SENSITIVITY=low"), bounds(name), bounds(name, "ODRADEK_SENSITIVITY=high")
+		if len(normal) != len(All[i].Detectors) {
+			t.Fatalf("%s: %d thresholds of %d detectors", name, len(normal), len(All[i].Detectors))
+		}
+		for j := range normal {
+			if strings.Contains(All[i].Detectors[j].One, "THRESHOLD=") && (!less(high[j], normal[j]) || !less(normal[j], low[j])) {
+				t.Errorf("%s: thresholds of detector %d are %v, %v and %v for low, normal and high", name, j, low[j], normal[j], high[j])
+			}
+		}
+	}
+	if b := bounds("default", "ODRADEK_SENSITIVITY=high", "ODRADEK_DETECTOR_NEAR_THRESHOLD=mad:6"); b[0] != bounds("default",
+		"ODRADEK_DETECTOR_NEAR_THRESHOLD=mad:6")[0] {
+		t.Errorf("a threshold that is set became %v", b[0])
+	}
+	_, faults, _ := Parse(minimal("ODRADEK_SENSITIVITY=high", "ODRADEK_DETECTORS=x", "ODRADEK_DETECTOR_X_OP=knn"))
+	if len(faults) != 1 || faults[0].Name != "ODRADEK_SENSITIVITY" {
+		t.Errorf("with detectors by name: %v", faults)
 	}
 }

@@ -106,6 +106,17 @@ func TestReloadLive(t *testing.T) {
 	}
 }
 
+// TestReloadSensitivity: the sensitivity of a preset changes its thresholds at once.
+func TestReloadSensitivity(t *testing.T) {
+	b := newBench(t, base[:strings.Index(base, "detectors:")])
+	b.write("sensitivity: high\n" + base[:strings.Index(base, "detectors:")])
+	b.Reload()
+	now := b.Changeable()
+	if now == nil || now.State.Detectors[0].Threshold.Value != 0.003 {
+		t.Errorf("changed to %+v; the log says %s", now, &b.log)
+	}
+}
+
 // TestReloadFirstLook: the first look at the file, which the start has read, logs nothing.
 func TestReloadFirstLook(t *testing.T) {
 	b := newBench(t, base)
