@@ -9,7 +9,8 @@
 //	suggest       suggest.go
 //	try, test     try.go, test.go
 //	backtest      backtest.go, backtest_topic.go
-//	outliers      outliers.go; tables.go has what commands on a table share
+//	outliers, regions
+//	              outliers.go, regions.go; tables.go has what commands on a table share
 //	score         score.go, score_feedback.go, rates.go
 //	state         state.go
 //	why           why.go
@@ -70,6 +71,7 @@ func (t terminal) commands() []command {
 		{"test", "run your own tests of the settings: records, and what is expected of them", t.test},
 		{"backtest", "run the detectors over recorded samples and write a report", t.backtest},
 		{"outliers", "find the most unusual rows of a table", t.outliers},
+		{"regions", "find the rectangles of a map with more events than expected, or fewer", t.regions},
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},
 		{"state", "list, export or reset the state of a group", t.state},

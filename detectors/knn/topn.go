@@ -124,7 +124,7 @@ func FindFast(x []float64, dim int, p TopParams, parallel func(n int, f func(i i
 		return Top{Outliers: tree.Top(p, parallel)}, Fastest, nil
 	}
 	way := &Algorithms[len(Algorithms)-1]
-	return way.find(s), way.Name, nil
+	return Top{Outliers: way.find(s).Outliers}, way.Name, nil
 }
 
 // tells reports whether the rounding of a tree's points is small beside the weights of a few of them.
@@ -135,7 +135,7 @@ func (s *mining) tells(t *Tree) bool {
 	q := WideScorer{}
 	for _, i := range s.first()[:min(8, s.n, s.Candidates)] {
 		w, _ := q.Weight(s.x, s.dim, 1, s.K, s.Self, Query{At: i, To: s.n})
-		if 32*float64(s.others)*t.off <= w*float64(t.scale) {
+		if w == 0 || 32*float64(s.others)*t.off <= w*float64(t.scale) { // a tree finds equal points by their float64s
 			return true
 		}
 	}

@@ -371,3 +371,17 @@ func isTime(schema any) bool {
 	}
 	return false
 }
+
+// NumberColumns returns the names of the columns of numbers of a file.
+func NumberColumns(path string) (names []string, err error) {
+	columns, err := columnsIn(path)
+	if err != nil {
+		return nil, fmt.Errorf("table: %s: %w", path, err)
+	}
+	for _, c := range columns {
+		if c.why == "" {
+			names = append(names, c.name)
+		}
+	}
+	return names, nil
+}
