@@ -1,37 +1,52 @@
 # The worker in an image of its own: one static program, the certificate
-# authorities, an empty folder for the schema cache; no shell, no root. Beside it
-# odradek-cuda, which the worker starts where there is an NVIDIA device, and the C
-# library that the child and the driver need. The driver itself is the host's: the
-# NVIDIA container toolkit puts it in (docker run --gpus all).
+# authorities, an empty folder for the schema cache; no shell, no root.
 #
 #   docker build --build-arg COMMIT=$(git describe --always --dirty --exclude '*') -t odradek:local .
-#   docker run --rm odradek:local version
-FROM golang:1.26.5-bookworm AS build
+#
+# makes the image for linux/amd64: beside the worker odradek-cuda, which the worker starts
+# where there is an NVIDIA device, and the C library that the child and the driver need. The
+# driver itself is the host's: the NVIDIA container toolkit puts it in (docker run --gpus all).
+#
+#   docker build --target worker --platform linux/arm64 -t odradek:local .
+#
+# makes it without the child, for amd64 and arm64; each builds the other without emulation.
+#
+# Behind a proxy: --build-arg HTTPS_PROXY=..., GOPROXY, GOSUMDB and PIP_INDEX_URL, and
+# --secret id=ca,src=FILE for the certificate authorities of one that decrypts.
+FROM --platform=$BUILDPLATFORM golang:1.26.5-bookworm AS modules
 WORKDIR /src
 ENV CGO_ENABLED=0 GOFLAGS=-mod=readonly
+ARG GOPROXY
+ARG GOSUMDB
 COPY go.mod go.sum ./
-RUN go mod download
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt go mod download
+
+FROM modules AS build
 COPY . .
 ARG COMMIT
-RUN go build -trimpath -ldflags "-s -w -X main.commit=${COMMIT}" -o /out/worker ./cmd/worker
+ARG TARGETOS
+ARG TARGETARCH
+RUN --mount=type=cache,target=/root/.cache/go-build GOOS=${TARGETOS} GOARCH=${TARGETARCH} \
+    go build -trimpath -ldflags "-s -w -X main.commit=${COMMIT}" -o /out/worker ./cmd/worker
 RUN mkdir -p /out/cache
 
-FROM golang:1.26.5-bookworm AS child
+FROM --platform=linux/amd64 golang:1.26.5-bookworm AS child
+ARG TARGETARCH
+RUN test "$TARGETARCH" = amd64 || { echo "odradek-cuda is for linux/amd64: add --platform linux/amd64, or --target worker for an image without it"; exit 1; }
 RUN apt-get update && apt-get install -y --no-install-recommends python3-pip
 WORKDIR /src
-COPY go.mod go.sum ./
-RUN go mod download
+ARG PIP_INDEX_URL
+COPY cuda/device/toolkit.sh cuda/device/
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    PIP_CERT=/etc/ssl/certs/ca-certificates.crt cuda/device/toolkit.sh bin/cuda
 COPY . .
-RUN make child && mkdir -p /out/lib && cp -L /lib/x86_64-linux-gnu/libc.so.6 /lib/x86_64-linux-gnu/libm.so.6 \
+# The toolkit is there, whatever the files' times say (-o). The modules are those of the stage above.
+RUN --mount=type=bind,from=modules,source=/go/pkg/mod,target=/go/pkg/mod,rw --mount=type=cache,target=/root/.cache/go-build \
+    make -o bin/cuda/lib/libcuda.so child
+RUN mkdir -p /out/lib && cp -L /lib/x86_64-linux-gnu/libc.so.6 /lib/x86_64-linux-gnu/libm.so.6 \
     /lib/x86_64-linux-gnu/libdl.so.2 /lib/x86_64-linux-gnu/libpthread.so.0 /lib/x86_64-linux-gnu/librt.so.1 /out/lib
 
-FROM scratch
-COPY --from=child /src/bin/odradek-cuda /odradek-cuda
-COPY --from=child /lib64/ld-linux-x86-64.so.2 /lib64/ld-linux-x86-64.so.2
-COPY --from=child /out/lib /lib/x86_64-linux-gnu
-# So that the container toolkit puts the driver where a Debian has libraries.
-COPY --from=child /etc/debian_version /etc/debian_version
-ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu:/usr/local/nvidia/lib64
+FROM scratch AS worker
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/worker /worker
 COPY --from=build --chown=65532:65532 /out/cache /var/cache/odradek
@@ -43,3 +58,11 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=2m --retries=3 CMD ["/wor
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/worker"]
 CMD ["run"]
+
+FROM worker
+COPY --from=child /src/bin/odradek-cuda /odradek-cuda
+COPY --from=child /lib64/ld-linux-x86-64.so.2 /lib64/ld-linux-x86-64.so.2
+COPY --from=child /out/lib /lib/x86_64-linux-gnu
+# So that the container toolkit puts the driver where a Debian has libraries.
+COPY --from=child /etc/debian_version /etc/debian_version
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu:/usr/local/nvidia/lib64

@@ -147,8 +147,8 @@ func composeFaults(p *types.Project) (faults []string) {
 			continue
 		}
 		for _, port := range s.Ports {
-			if port.HostIP == "127.0.0.1" && strings.Contains(port.Published, "-") { // one of a range
-				continue // any free port of loopback, for the status page
+			if s.Name == "page" && port.HostIP == "127.0.0.1" && port.Published == "9465" { // as README says
+				continue
 			}
 			add(s, "a port of the host (%s) keeps it from being scaled", port.Published)
 		}
@@ -175,7 +175,7 @@ func composeFaults(p *types.Project) (faults []string) {
 			}
 		}
 	}
-	for _, name := range []string{"kafka", "registry", "setup", "generator", "worker", "worker-gpu", "prometheus", "grafana"} {
+	for _, name := range []string{"kafka", "registry", "setup", "generator", "page", "worker", "worker-gpu", "prometheus", "grafana"} {
 		if _, ok := p.Services[name]; !ok {
 			faults = append(faults, name+": no such service")
 		}
@@ -235,7 +235,9 @@ func TestComposeRules(t *testing.T) {
 		{"test: [CMD, /bin/promtool, check, healthy, \"--url=http://localhost:9090\"]", "disable: true", "prometheus: no healthcheck"},
 		{"condition: service_completed_successfully", "condition: service_started", "depends on setup with condition"},
 		{"condition: service_healthy", "condition: service_started", "depends on kafka with condition"},
-		{`ports: ["127.0.0.1:${PAGE_PORTS:-9465-9474}:9465"]`, `ports: ["9464:9464"]`, "worker: a port of the host (9464)"},
+		{`expose: ["9464"]`, `ports: ["127.0.0.1:9465:9465"]`, "worker: a port of the host (9465)"},
+		{"${PAGE_PORT:-9465}:9465", "9465-9474:9465", "page: a port of the host (9465-9474)"},
+		{"127.0.0.1:${PAGE_PORT", "0.0.0.0:${PAGE_PORT", "page: a port of the host (9465)"},
 		{"  worker:\n    <<: *worker", "  worker:\n    container_name: worker\n    <<: *worker", `worker: container_name "worker"`},
 		{"restart: unless-stopped", "restart: on-failure:5", "generator: restart"},
 		{"restart: unless-stopped", "restart: on-failure:5", "worker: restart"},

@@ -136,15 +136,18 @@ func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, 
 	if err != nil {
 		return nil, err
 	}
-	roots := map[string]string{}
+	named := map[string]*image{}
 	var img *image
 	for n, s := range stages {
-		if s.from != "scratch" && !imageRE.MatchString(s.from) {
-			return nil, fmt.Errorf("FROM %s is not pinned to a version", s.from)
+		img = named[s.from] // a stage made of another goes on in its folder
+		if img == nil {
+			if s.from != "scratch" && !imageRE.MatchString(s.from) {
+				return nil, fmt.Errorf("FROM %s is not pinned to a version", s.from)
+			}
+			img = &image{root: filepath.Join(work, fmt.Sprintf("stage-%d", n)), owners: map[string]string{}}
 		}
-		img = &image{root: filepath.Join(work, fmt.Sprintf("stage-%d", n)), owners: map[string]string{}}
 		if s.name != "" {
-			roots[s.name] = img.root
+			named[s.name] = img
 		}
 		if s.name == childStage {
 			continue
@@ -154,6 +157,10 @@ func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, 
 		}
 		dir := "/"
 		vars := map[string]string{}
+		for _, kv := range img.env {
+			k, v, _ := strings.Cut(kv, "=")
+			vars[k] = v
+		}
 		expand := func(text string) string {
 			return os.Expand(text, func(name string) string { return vars[name] })
 		}
@@ -184,19 +191,19 @@ func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, 
 					img.env = append(img.env, k+"="+v)
 				}
 			case "COPY":
-				from, base := sent, roots[i.flags["from"]]
-				if _, other := i.flags["from"]; other {
-					if from = base; base == "" {
-						return nil, fmt.Errorf("COPY --from=%s: no such stage", i.flags["from"])
+				from, base := sent, named[i.flags["from"]]
+				if stage, other := i.flags["from"]; other {
+					if base == nil {
+						return nil, fmt.Errorf("COPY --from=%s: no such stage", stage)
 					}
-				}
-				if i.flags["from"] == childStage && base != "" {
-					continue
+					if from = base.root; stage == childStage {
+						continue
+					}
 				}
 				words := strings.Fields(i.text)
 				to := words[len(words)-1]
 				for _, w := range words[:len(words)-1] {
-					if base != "" && slices.Contains(outside, w) {
+					if base != nil && slices.Contains(outside, w) {
 						continue
 					}
 					if err := copyTree(filepath.Join(from, filepath.FromSlash(w)), at(to), strings.HasSuffix(to, "/")); err != nil {
@@ -459,7 +466,8 @@ func TestDockerfileRules(t *testing.T) {
 		{"VOLUME", "#VOLUME", "schema cache"},
 		{"COPY go.mod go.sum ./", "COPY go.mod go.sum LICENSE ./", "LICENSE"},
 		{"--from=build /out/worker", "--from=built /out/worker", "no such stage"},
-		{"./cmd/worker\n", "./cmd/wroker\n", "RUN go build"},
+		{"./cmd/worker\n", "./cmd/wroker\n", "./cmd/wroker: exit status"},
+		{"FROM worker", "FROM wroker", "not pinned"},
 		{"-o /out/worker", "-o /out/wroker", "/out/worker"},
 		{`ENTRYPOINT ["/worker"]`, `ENTRYPOINT /worker run`, "ENTRYPOINT"},
 		{`CMD ["/worker", "healthcheck"]`, `CMD /worker healthcheck`, "HEALTHCHECK"},

@@ -29,6 +29,7 @@ type generateOptions struct {
 	sensors.Options
 	stream      string
 	series      int
+	history     time.Duration
 	partitions  int
 	replication int
 	seed        uint64
@@ -75,6 +76,8 @@ later it waits for brokers without limit, and then writes what is due.`,
 	fs.DurationVar(&o.Duration, "duration", 0, "how long to write; 0 for no end")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
 	fs.StringVar(&o.start, "start-time", "", "event time of the first step, RFC 3339; default: now with -rate, else 2026-01-01T00:00:00Z")
+	fs.DurationVar(&o.history, "history", 0,
+		"time before now whose records a topic without records gets at once, so that detectors need no warm-up; needs -rate")
 	fs.DurationVar(&o.Interval, "interval", 0, "event time from a series' step to the next; default: what -rate gives, else 1s")
 	fs.StringVar(&o.faults, "faults", "all",
 		"kinds of faults of sensors to plant, of spike,level_shift,frequency,stuck,drift,dropout; or all, or none")
@@ -204,6 +207,8 @@ func (o *generateOptions) check(registry bool) (maker, error) {
 	bad(o.series < 1 || o.series > 10_000_000, "-sensors %d: use 1 to 10000000", o.series)
 	bad(!(o.Rate >= 0) || math.IsInf(o.Rate, 0), "-rate %v: use a number above 0", o.Rate)
 	bad(o.Records < 0, "-records %d is negative", o.Records)
+	bad(o.history < 0 || o.history > 0 && (o.Rate <= 0 || o.start != ""),
+		"-history %v: use 0 or more, with -rate and without -start-time", o.history)
 	bad(o.Interval < 0, "-interval %v is negative", o.Interval)
 	bad(o.faultEvery < least, "-fault-every %d: use at least %d", o.faultEvery, least)
 	bad(o.Dropout != sensors.DropoutNull && o.Dropout != sensors.DropoutAbsent && o.Dropout != "",
@@ -243,6 +248,7 @@ func (o *generateOptions) check(registry bool) (maker, error) {
 type generateTarget struct {
 	client   *kafka.Client
 	topics   map[string]kafka.TopicInfo
+	empty    bool // no topic had records
 	schemaID int32
 }
 
@@ -261,7 +267,7 @@ func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *gener
 			err = errors.Join(err, client.Close())
 		}
 	}()
-	to = &generateTarget{client: client, schemaID: -1}
+	to = &generateTarget{client: client, empty: !o.force, schemaID: -1}
 	topics := []string{o.Topic}
 	if o.LabelsTopic != "" {
 		topics = append(topics, o.LabelsTopic)
@@ -271,9 +277,11 @@ func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *gener
 	}
 	for _, topic := range topics {
 		if to.topics[topic].Exists && !o.force {
-			if err := onlyGenerated(ctx, client, to.topics[topic]); err != nil {
+			records, err := onlyGenerated(ctx, client, to.topics[topic])
+			if err != nil {
 				return nil, err
 			}
+			to.empty = to.empty && records == 0
 		}
 		if err := client.CreateTopic(ctx, topic, o.partitions, o.replication, nil); err != nil {
 			return nil, fmt.Errorf("generate: create topic %s: %w", topic, err)
@@ -305,26 +313,27 @@ const peeked = 16
 // peekTime is how long it may take to read them.
 const peekTime = 30 * time.Second
 
-// onlyGenerated returns an error if one of the last records of a topic is not of generate: its records would stand among
-// those of a plant.
-func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicInfo) error {
+// onlyGenerated returns the number of offsets of a topic, and an error if one of its last records is not of generate: its
+// records would stand among those of a plant.
+func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicInfo) (offsets int64, err error) {
 	var tps []kafka.TP
 	for p := range topic.Partitions {
 		tps = append(tps, kafka.TP{Topic: topic.Name, Partition: int32(p)})
 	}
 	first, err := client.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
-		return fmt.Errorf("generate: first offsets of %s: %w", topic.Name, err)
+		return 0, fmt.Errorf("generate: first offsets of %s: %w", topic.Name, err)
 	}
 	end, err := client.ListStable(ctx, tps)
 	if err != nil {
-		return fmt.Errorf("generate: last offsets of %s: %w", topic.Name, err)
+		return 0, fmt.Errorf("generate: last offsets of %s: %w", topic.Name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, peekTime) // a fetch waits without limit for a partition without a leader
 	defer cancel()
 	f := kafka.NewFetcher(client, kafka.FetchConfig{ReadCommitted: true})
 	defer f.Close()
 	for _, tp := range tps {
+		offsets += end[tp] - first[tp]
 		err := f.ReadRange(ctx, tp, max(first[tp], end[tp]-peeked), end[tp], func(r *record.Record) (bool, error) {
 			if sensors.Generated(r.Key, r.Value) {
 				return true, nil
@@ -335,13 +344,13 @@ func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicI
 			)
 		})
 		if err != nil && ctx.Err() == nil && kafka.ClassOf(err) == kafka.Fatal {
-			return fmt.Errorf("generate: whether others write to %s: %w; allow reading it, or give -force", topic.Name, err)
+			return 0, fmt.Errorf("generate: whether others write to %s: %w; allow reading it, or give -force", topic.Name, err)
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return offsets, nil
 }
 
 func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generateOptions, stream maker) (err error) {
@@ -366,6 +375,10 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 	codec, err := record.ParseCodec(c.Output.Compression)
 	if err != nil {
 		return err
+	}
+	if to.empty {
+		o.Start = o.Start.Add(-o.history)
+		o.HeadStart = int64(o.history/o.Interval) * int64(o.series)
 	}
 	g := sensors.NewSource(o.Options, stream(to.schemaID), to.topics[o.Topic].Partitions)
 	g.LabelPartitions = to.topics[o.LabelsTopic].Partitions

@@ -36,6 +36,8 @@ func TestGenerateFlags(t *testing.T) {
 		{"-sensors 0 -fault-every 5 -start-time noon", "-start-time"},
 		{"-rate -3", "-rate"},
 		{"-topic no/topic", "-topic"},
+		{"-history 10s -records 5", "-history 10s: use"},
+		{"-history 10s -rate 5 -start-time 2026-01-01T00:00:00Z", "-history 10s: use"},
 		{"-format xml", "-format"},
 		{"-stream planets", "-stream"},
 		{"-stream machines -format avro", "-stream machines use json"},
@@ -158,6 +160,34 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 		if len(got) != len(want) {
 			t.Errorf("%s: %d labels, want %d", what, len(got), len(want))
 		}
+	}
+}
+
+// TestGenerateHistory: a topic without records gets those of the time before now at once, one with records those of now.
+func TestGenerateHistory(t *testing.T) {
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	topic := kafkatest.Unique("history")
+	first := func(n int) time.Duration { // how long before now the first record of the nth run was
+		began := time.Now()
+		term, _, errs := console("ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","))
+		if code := term.generate(t.Context(), strings.Fields("-topic "+topic+
+			" -partitions 1 -replication 1 -sensors 2 -rate 100 -interval 1s -history 1000h -records 20")); code != exitOK {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		recs, err := c.Admin().ReadAll(t.Context(), topic, true)
+		must(t, err)
+		if len(recs) != n*20 {
+			t.Fatalf("%d records after run %d", len(recs), n)
+		}
+		var r struct{ Time int64 }
+		must(t, json.Unmarshal(recs[(n-1)*20].Value, &r))
+		return began.Sub(time.UnixMilli(r.Time)).Round(time.Hour)
+	}
+	if d := first(1); d != 1000*time.Hour {
+		t.Errorf("the first record of an empty topic is of %v ago", d)
+	}
+	if d := first(2); d != 0 {
+		t.Errorf("the first record of a topic with records is of %v ago", d)
 	}
 }
 

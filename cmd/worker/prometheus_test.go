@@ -168,8 +168,8 @@ func TestPrometheus(t *testing.T) {
 			}
 		}
 	}
-	if !found["worker"] || !found["worker-gpu"] || len(found) != 2 {
-		t.Errorf("scraped by name are %v, want worker and worker-gpu", found)
+	if !found["page"] || !found["worker"] || !found["worker-gpu"] || len(found) != 3 {
+		t.Errorf("scraped by name are %v, want page, worker and worker-gpu", found)
 	}
 	documented := documentedMetrics(t)
 	for _, name := range scrape.RuleFiles {
