@@ -9,9 +9,7 @@ cd "$(dirname "$0")/.."
 [[ $# == 1 ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 release=$(cd "$1" && pwd)
 [[ $(id -u) == 0 ]] || { echo "packages-test: namespaces and dpkg need root" >&2; exit 1; }
-for tool in debootstrap rpm; do
-	command -v $tool >/dev/null || apt-get install -y -q --no-install-recommends $tool >/dev/null
-done
+command -v rpm >/dev/null || apt-get install -y -q --no-install-recommends rpm >/dev/null
 work=$(mktemp -d /var/tmp/odradek-packages.XXXXXX)
 root=$work/root
 started=()
@@ -32,9 +30,7 @@ sed -i 's/^Version:.*/Version: 99.0.0-1/' "$work/next/DEBIAN/control"
 dpkg-deb --root-owner-group -b "$work/next" "$work/next.deb" >/dev/null
 
 say "a Debian with systemd"
-mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -1)
-debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus bookworm "$root" ${mirror:+"$mirror"} >"$work/debootstrap.log" 2>&1 ||
-	{ tail -5 "$work/debootstrap.log" >&2; exit 1; }
+scripts/debian-root.sh bookworm "$root" systemd,systemd-sysv,dbus
 cp "$deb" "$root/root/odradek.deb"
 cp "$work/next.deb" "$root/root/next.deb"
 cat >"$work/boot" <<'END'

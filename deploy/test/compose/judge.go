@@ -1,0 +1,232 @@
+//go:build ignore
+
+// Command judge looks, for scripts/compose-test.sh, at the topics of docker-compose.yml's demo, with a client that is not ours.
+//
+//	judge first SECONDS     waits for the first score and the first anomaly, and says when they came
+//	judge group N           waits until the group has N members and each partition an owner
+//	judge live              waits until a sample of every partition is scored that was written after the call
+//	judge faults            compares the anomalies with the labels, and looks for doubled scores
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"odradek/processor/kafkatest"
+	"odradek/schemas/output"
+)
+
+const (
+	group     = "plant"
+	input     = "sensors"
+	labels    = "sensors-labels"
+	scores    = "plant-scores"
+	anomalies = "plant-anomalies"
+)
+
+var brokers = []string{"localhost:9092"}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	do := map[string]func(context.Context, []string) error{
+		"first": first, "group": members, "live": live, "faults": faults,
+	}
+	if err := do[os.Args[1]](ctx, os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "judge:", os.Args[1]+":", err)
+		os.Exit(1)
+	}
+}
+
+// follow hands over what is committed in the topics, from the first record or from now on, until each says that it is enough.
+func follow(ctx context.Context, from kgo.Offset, each func(*kgo.Record) (enough bool, err error), topics ...string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(from),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MetadataMinAge(200*time.Millisecond), kgo.UnknownTopicRetries(-1),
+		kgo.MetadataMaxAge(500*time.Millisecond), kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for i := fetches.RecordIter(); !i.Done(); {
+			if enough, err := each(i.Next()); enough || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func first(ctx context.Context, args []string) error {
+	limit, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	scored := false
+	err = follow(ctx, kgo.NewOffset().AtStart(), func(r *kgo.Record) (bool, error) {
+		if r.Topic == scores {
+			s, err := output.DecodeScore(r.Value)
+			if err == nil && !scored && !math.IsNaN(s.Score) {
+				scored = true
+				fmt.Printf("first score after %.1f s\n", time.Since(began).Seconds())
+			}
+			return false, err
+		}
+		took := time.Since(began)
+		fmt.Printf("first anomaly after %.1f s\n", took.Seconds())
+		if took > time.Duration(limit)*time.Second {
+			return true, fmt.Errorf("later than %d s", limit)
+		}
+		return true, nil
+	}, scores, anomalies)
+	if err == nil && !scored {
+		return errors.New("an anomaly without a score")
+	}
+	return err
+}
+
+func members(ctx context.Context, args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	admin, err := kafkatest.NewAdmin(brokers)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	_, err = admin.WaitGroup(ctx, group, n, input)
+	return err
+}
+
+func live(ctx context.Context, _ []string) error {
+	began := time.Now()
+	left := map[int32]bool{0: true, 1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true}
+	err := follow(ctx, kgo.NewOffset().AtEnd(), func(r *kgo.Record) (bool, error) {
+		s, err := output.DecodeScore(r.Value)
+		if err == nil && time.UnixMicro(s.EventTime).After(began) {
+			delete(left, s.Partition)
+		}
+		return len(left) == 0, err
+	}, scores)
+	if err != nil {
+		return fmt.Errorf("no score of what is written now in partitions %v: %w", slices.Sorted(maps.Keys(left)), err)
+	}
+	fmt.Printf("every partition scores what is written now, after %.1f s\n", time.Since(began).Seconds())
+	return nil
+}
+
+// label is a planted fault, as the generator writes it.
+type label struct {
+	Sensor   string
+	Fault    string
+	From, To time.Time
+}
+
+func faults(ctx context.Context, _ []string) error {
+	admin, err := kafkatest.NewAdmin(brokers)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	now := time.Now()
+	planted := map[string][]*label{} // by sensor
+	read := func(topic string, each func(kafkatest.Record) error) error {
+		recs, err := admin.ReadAll(ctx, topic, true)
+		for i := 0; err == nil && i < len(recs); i++ {
+			err = each(recs[i])
+		}
+		return err
+	}
+	err = read(labels, func(r kafkatest.Record) error {
+		l := new(label)
+		err := json.Unmarshal(r.Value, l)
+		planted[l.Sensor] = append(planted[l.Sensor], l)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	opened, strange := 0, map[string]int{}
+	found := map[*label]bool{}
+	err = read(anomalies, func(r kafkatest.Record) error {
+		a, err := output.DecodeAnomaly(r.Value)
+		if err != nil || output.AnomalyKinds[a.Kind] != "open" {
+			return err
+		}
+		opened++
+		hit := false
+		for _, l := range planted[string(a.Key)] {
+			at, start := time.UnixMicro(a.OpenedAt), time.UnixMicro(a.Start)
+			if between(at, l.From.Add(-time.Second), l.To.Add(15*time.Second)) || between(start, l.From.Add(-time.Second), l.To.Add(5*time.Second)) {
+				found[l], hit = true, true
+			}
+		}
+		if !hit {
+			strange[a.Detector]++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	count := map[string][2]int{}
+	all, hits := 0, 0
+	for _, list := range planted {
+		for _, l := range list {
+			if l.To.After(now.Add(-20 * time.Second)) {
+				continue // it may be found yet
+			}
+			c := count[l.Fault]
+			c[1]++
+			all++
+			if found[l] {
+				c[0]++
+				hits++
+			}
+			count[l.Fault] = c
+		}
+	}
+	fmt.Printf("%d of %d planted faults found, by kind %v; %d anomalies, of no fault %v\n", hits, all, count, opened, strange)
+	type id struct {
+		partition int32
+		offset    int64
+		detector  string
+	}
+	seen, doubled := map[id]bool{}, 0
+	err = read(scores, func(r kafkatest.Record) error {
+		s, err := output.DecodeScore(r.Value)
+		k := id{s.Partition, s.Offset, s.Detector}
+		if seen[k] {
+			doubled++
+		}
+		seen[k] = true
+		return err
+	})
+	fmt.Printf("%d scores, %d doubled\n", len(seen), doubled)
+	switch {
+	case err != nil:
+		return err
+	case doubled > 0 || len(seen) == 0:
+		return errors.New("scores are missing or doubled")
+	case all == 0 || hits*100 < all*95:
+		return errors.New("fewer than 95 % of the planted faults were found")
+	}
+	return nil
+}
+
+func between(t, from, to time.Time) bool { return !t.Before(from) && !t.After(to) }
