@@ -43,9 +43,9 @@ type discordShape struct {
 	variant, each                                                int // of discordKernels; scores of a block
 }
 
-// discordShapeOf returns the shape of a task; false if the kernels do not take it.
+// discordShapeOf returns the shape of a task; false if the kernels do not take it, as one with a carry (EXACT_ABOVE).
 func discordShapeOf(t *detectors.Task, params detectors.Words) (s discordShape, ok bool) {
-	if len(params) <= discordParamM || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 {
+	if len(params) <= discordParamM || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Next.Len > 0 {
 		return s, false
 	}
 	lengths, fresh := params[discordParamM:], int(t.Fresh)

@@ -19,7 +19,7 @@ func discordTask(t *testing.T, p discord.Params, rows, dim, fresh int) (*detecto
 		t.Fatalf("%+v: no task of %d rows", p, rows)
 	}
 	task := &detectors.Task{Op: discord.Op, Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)}}
-	task.Scores.Len, task.Detail.Len = uint32(n.Scores), uint32(n.Detail)
+	task.Scores.Len, task.Detail.Len, task.Next.Len = uint32(n.Scores), uint32(n.Detail), uint32(n.Carry)
 	return task, d.Params()
 }
 
@@ -50,6 +50,7 @@ func TestDiscordClass(t *testing.T) {
 		{discord.Params{Window: 24000, Length: 64}, 1, true, 0, 1, 1},
 		{discord.Params{Window: 26000, Length: 64}, 1, false, 0, 0, 1},
 		{discord.Params{Window: 6, Length: 3}, 1, true, 0, 1, 1},
+		{discord.Params{Window: 2048, Length: 64, ExactAbove: 0.9}, 1, false, 0, 0, 1}, // each score needs the carry of the one before
 		// One score or few of a large window, also where EVERY exceeds the fresh rows.
 		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 32}, 1, true, 0, 1, 32},
 		{discord.Params{Window: 20000, Length: 50, MaxLength: 200, Lengths: 3, Every: 32}, 1, true, 1, 2, 64},

@@ -54,9 +54,9 @@ type LeftMemory struct {
 
 // leftColumn is a column of the series.
 type leftColumn struct {
-	x   []float64
-	y   []float64 // less the column's center
-	y32 []float32 // for the filter
+	x      []float64
+	y      []float64 // less center
+	center float64
 	// By row: equal values that end there, and the last row up to it whose value is not finite. They are
 	// empty until they are needed.
 	run, bad []int32
@@ -93,9 +93,8 @@ func (l *LeftScorer) Load(x []float64, dim int) {
 func (t *leftColumn) load(x []float64, dim, c, rows int) {
 	t.x, t.y, t.run = sized(t.x, rows), sized(t.y, rows), t.run[:0]
 	last := (rows - 1) * dim
-	center := middle(x[c], x[last/dim/2*dim+c], x[last+c])
-	if center-center != 0 {
-		center = 0
+	if t.center = middle(x[c], x[last/dim/2*dim+c], x[last+c]); t.center-t.center != 0 {
+		t.center = 0
 	}
 	if dim == 1 {
 		copy(t.x, x)
@@ -105,7 +104,7 @@ func (t *leftColumn) load(x []float64, dim, c, rows int) {
 		}
 	}
 	for i, v := range t.x {
-		t.y[i] = v - center
+		t.y[i] = v - t.center
 	}
 }
 
@@ -138,9 +137,6 @@ func (l *LeftScorer) prepare(lengths []int, k int, excludeFlat, roots bool) {
 			o.flat, o.far = o.flat[:0], o.far[:0]
 		}
 		sumsOfLengths(t.moments)
-		if !roots && l.rows > LeftFiltered {
-			t.low()
-		}
 		for at := 0; at+lengths[0] <= l.rows; at += tile {
 			t.prepare(at, tile, l.sums, excludeFlat)
 		}
@@ -350,21 +346,8 @@ func (o *leftMoments) farFrom(from, n int) []leftFar {
 // first+center and scaled by inv, which is that of the longest.
 func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, lengths []int, values []float64,
 	first, center, inv float64) {
-	shortest, longest := t.moments[lengths[0]].m, t.moments[lengths[len(lengths)-1]].m
-	w.query, w.rest = sized(w.query, longest), sized(w.rest, len(lengths))
-	for i, v := range values[end-longest : end] {
-		w.query[i] = (v - first - center) * inv
-	}
-	rest, behind := 0.0, longest // behind the rows that the sum is of
-	for k, a := range lengths {
-		start := longest - t.moments[a].m
-		sum := 0.0
-		for _, q := range w.query[start:behind] {
-			sum += q
-		}
-		rest, behind = rest+sum, start
-		w.rest[k] = rest
-	}
+	t.ask(w, values, first, center, inv, end, lengths)
+	shortest, longest := t.moments[lengths[0]].m, len(w.query)
 	scale := func(o *leftMoments) float64 {
 		if len(lengths) == 1 {
 			return 1
@@ -372,7 +355,6 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 		own, _ := o.usual(end - o.m)
 		return own / inv
 	}
-	w.products, w.more = sized(w.products, 2*leftTile), sized(w.more, 2*leftTile)
 	n := end - 2*shortest - from + 1
 	filter := n > LeftFiltered && !t.moments[lengths[0]].roots && !w.plain && w.low.load(t, w, lengths)
 	again := 0
@@ -388,32 +370,7 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 			filter = again <= mostAgain+at/mostAgainShare
 			continue
 		}
-		behind := longest
-		for k, a := range lengths {
-			o := &t.moments[a]
-			i, j, row := o.among(at, size, n, shortest, from)
-			if i >= j {
-				break
-			}
-			p := w.products[i-at : j-at]
-			span := w.query[longest-o.m : behind]
-			behind = longest - o.m
-			sums, more := p, []float64(nil)
-			if k > 0 {
-				more = w.more[:len(p)]
-				sums = more
-			}
-			vec.Hankel64(sums, t.y[row:row+len(p)+len(span)-1], span)
-			mean, inv := o.mean[row:row+len(p)], o.inv[row:row+len(p)]
-			switch {
-			case !o.roots:
-				w.most[a] = vec.Largest(p, more, mean, inv, w.rest[k], w.most[a])
-			case to == nil:
-				w.most[a] = max(w.most[a], vec.Correlate(nil, p, more, mean, inv, w.rest[k], scale(o)))
-			default:
-				w.most[a] = max(w.most[a], vec.Correlate(to[a][row-from:][:len(p)], p, more, mean, inv, w.rest[k], scale(o)))
-			}
-		}
+		t.tile(w, to, from, at, size, n, lengths, scale)
 		at += size
 	}
 	for _, a := range lengths {
@@ -430,6 +387,57 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 			if to != nil {
 				to[a][int(f.at)-from] = r
 			}
+		}
+	}
+}
+
+// ask sets the query of multiply.
+func (t *leftColumn) ask(w *LeftMemory, values []float64, first, center, inv float64, end int, lengths []int) {
+	longest := t.moments[lengths[len(lengths)-1]].m
+	w.query, w.rest = sized(w.query, longest), sized(w.rest, len(lengths))
+	for i, v := range values[end-longest : end] {
+		w.query[i] = (v - first - center) * inv
+	}
+	rest, behind := 0.0, longest // behind the rows that the sum is of
+	for k, a := range lengths {
+		start := longest - t.moments[a].m
+		sum := 0.0
+		for _, q := range w.query[start:behind] {
+			sum += q
+		}
+		rest, behind = rest+sum, start
+		w.rest[k] = rest
+	}
+	w.products, w.more = sized(w.products, 2*leftTile), sized(w.more, 2*leftTile)
+}
+
+// tile is multiply for size neighbours from number at on, of n from row from on.
+func (t *leftColumn) tile(w *LeftMemory, to [][]float64, from, at, size, n int, lengths []int, scale func(o *leftMoments) float64) {
+	shortest, longest := t.moments[lengths[0]].m, len(w.query)
+	behind := longest
+	for k, a := range lengths {
+		o := &t.moments[a]
+		i, j, row := o.among(at, size, n, shortest, from)
+		if i >= j {
+			break
+		}
+		p := w.products[i-at : j-at]
+		span := w.query[longest-o.m : behind]
+		behind = longest - o.m
+		sums, more := p, []float64(nil)
+		if k > 0 {
+			more = w.more[:len(p)]
+			sums = more
+		}
+		vec.Hankel64(sums, t.y[row:row+len(p)+len(span)-1], span)
+		mean, inv := o.mean[row:row+len(p)], o.inv[row:row+len(p)]
+		switch {
+		case !o.roots:
+			w.most[a] = vec.Largest(p, more, mean, inv, w.rest[k], w.most[a])
+		case to == nil:
+			w.most[a] = max(w.most[a], vec.Correlate(nil, p, more, mean, inv, w.rest[k], scale(o)))
+		default:
+			w.most[a] = max(w.most[a], vec.Correlate(to[a][row-from:][:len(p)], p, more, mean, inv, w.rest[k], scale(o)))
 		}
 	}
 }

@@ -15,6 +15,12 @@ const LeftFiltered = 4 * leftTile
 type leftFilter struct {
 	query, products, more []float32
 	margins               []vec.Margin // by length
+
+	x      []float32 // the rows of a tile, from row first on, less center
+	first  int
+	center float64
+	mean   []float64 // means of these
+	rose   int       // the first of eight neighbours that have raised the largest correlation of the longest length
 }
 
 // margin returns what the products of m rows in float32 may be off, as sums of parts spans, for a query
@@ -38,17 +44,23 @@ func margin(rest, square float64, m, parts int) vec.Margin {
 	return vec.Margin{Rest: rest, Part: d, Square: e, Mean: e * float64(m), Least: 200 * (1 + 1/d) * e0 * e0}
 }
 
-// low prepares for the filter.
-func (t *leftColumn) low() {
-	t.y32 = sized(t.y32, len(t.y))
-	vec.Round(t.y32, t.y)
+// narrow sets f.x to the rows from first to end-1, less a center of their own: what a product may be off grows with the distance from it.
+func (f *leftFilter) narrow(t *leftColumn, first, end int) {
+	y := t.y[first:end]
+	if f.first, f.center = first, y[len(y)/2]; f.center-f.center != 0 {
+		f.center = 0
+	}
+	f.x = sized(f.x, len(y))
+	for i, v := range y {
+		f.x[i] = float32(v - f.center)
+	}
 }
 
 // load takes a query, as multiply has prepared it, and returns false for one that is not in the range of float32.
 func (f *leftFilter) load(t *leftColumn, w *LeftMemory, lengths []int) bool {
 	longest := len(w.query)
 	f.query, f.margins = sized(f.query, longest), sized(f.margins, len(lengths))
-	f.products, f.more = sized(f.products, 2*leftTile), sized(f.more, 2*leftTile)
+	f.products, f.more, f.mean = sized(f.products, 2*leftTile), sized(f.more, 2*leftTile), sized(f.mean, 2*leftTile)
 	vec.Round(f.query, w.query)
 	square, behind := 0.0, longest
 	for k, a := range lengths {
@@ -71,6 +83,7 @@ func (t *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int)
 	f, longest := &w.low, len(w.query)
 	shortest := t.moments[lengths[0]].m
 	behind := longest
+	f.narrow(t, max(from, from+at+shortest-longest), from+at+size-1+shortest)
 	for k, a := range lengths {
 		o := &t.moments[a]
 		i, j, row := o.among(at, size, n, shortest, from)
@@ -85,17 +98,23 @@ func (t *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int)
 			more = f.more[:len(p)]
 			sums = more
 		}
-		vec.Hankel(sums, t.y32[row:row+len(p)+len(span)-1], span)
-		mean, squares := o.mean[row:row+len(p)], o.inv[row:row+len(p)]
+		vec.Hankel(sums, f.x[row-f.first:row-f.first+len(p)+len(span)-1], span)
+		mean, squares, low := o.mean[row:row+len(p)], o.inv[row:row+len(p)], f.mean[:len(p)]
+		for i, v := range mean {
+			low[i] = v - f.center
+		}
 		for g := 0; ; g += 8 {
-			if g = vec.Candidate(p, more, mean, squares, g, &f.margins[k], w.most[a]); g >= len(p) {
+			if g = vec.Candidate(p, more, low, squares, g, &f.margins[k], w.most[a]); g >= len(p) {
 				break
 			}
 			again++
 			end := min(g+8, len(p))
 			exact := w.products[:end-g]
 			t.exact(w, exact, from+i+g+shortest, lengths[:k+1])
-			w.most[a] = vec.Largest(exact, nil, mean[g:end], squares[g:end], w.rest[k], w.most[a])
+			before := w.most[a]
+			if w.most[a] = vec.Largest(exact, nil, mean[g:end], squares[g:end], w.rest[k], before); w.most[a] > before && k == len(lengths)-1 {
+				f.rose = i + g
+			}
 		}
 	}
 	return again

@@ -46,6 +46,9 @@ var spec = detectors.Spec{
 		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4,
 			Help: "Score one sample of this many; STRIDE is a multiple. HISTORY and other settings that count scores " +
 				"then span more samples.", Example: "16"},
+		{Name: "EXACT_ABOVE", Type: detectors.Float, Default: 0.0, Max: mostExactAbove, Later: true,
+			Help: "Scores above this quantile of the series' scores are exact; lower ones may be too high, at most the quantile, and take " +
+				"a fraction of the time; 0: all are exact. Needs K=1; a GPU leaves such detectors to the CPU.", Example: "0.9"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
 			Help: "Samples before the first score, at least twice the longest subsequence; 0: 8 times, or WINDOW if " +
 				"less.", Example: "1024"},
@@ -62,7 +65,7 @@ var spec = detectors.Spec{
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), Length: v.Int("LENGTH"), MaxLength: v.Int("MAX_LENGTH"),
 			Lengths: v.Int("LENGTHS"), K: v.Int("K"), ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Every: v.Int(detectors.EveryParam),
-			MinPoints: v.Int("MIN_POINTS")})
+			ExactAbove: v.Float("EXACT_ABOVE"), MinPoints: v.Int("MIN_POINTS")})
 	},
 	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
 }
@@ -76,6 +79,8 @@ const (
 	minLength   = 3       // two normalised values are always alike
 	mostLengths = 16
 	maxEvery    = 1 << 12
+
+	mostExactAbove = 0.99
 )
 
 // Params are the parameters of the op; 0 means the default.
@@ -89,6 +94,8 @@ type Params struct {
 	ExcludeFlat bool // flat subsequences are compared with each other alone
 	// Every is the number of fresh rows from one that is scored to the next, counted back from a task's newest; default 1.
 	Every int
+	// ExactAbove is the quantile of the series' scores, in (0, 0.99], above which a score is exact; 0: all are. Not with K above 1.
+	ExactAbove float64
 	// MinPoints is the number of rows from which there is a score, those of the scored
 	// subsequence included: at least twice the longest subsequence. Default 8 times that, but
 	// not more than Window.
@@ -119,7 +126,7 @@ type detector struct {
 	lengths []int
 }
 
-// The parameters of a task; the lengths are after them.
+// The parameters of a task; the lengths are after them, and after these ExactAbove, a float32, where it is set.
 const (
 	paramK = iota
 	paramPoints
@@ -137,8 +144,10 @@ const (
 // With several lengths the score is the mean of theirs, since there is one threshold for
 // all; they are in Detail, a float32 for each score and length. A score is NaN where
 // one of the lengths has none: with a value that is not finite in the subsequence, or
-// where no earlier subsequence can be compared with it. There is no carry: a score depends on
-// the rows of its window alone. It covers the rows of the longest subsequence.
+// where no earlier subsequence can be compared with it. It covers the rows of the longest subsequence.
+//
+// There is no carry without ExactAbove: a score depends on the rows of its window alone. With it, the carry is a floor, and a score
+// at most the floor may be anything from there down to the exact score.
 //
 // The error names every fault of the parameters.
 func New(p Params) (detectors.Detector, error) {
@@ -168,6 +177,11 @@ func New(p Params) (detectors.Detector, error) {
 	if p.Every < 1 || p.Every > maxEvery {
 		fault("a score every %d samples, use 1 to %d", p.Every, maxEvery)
 	}
+	if !(p.ExactAbove >= 0 && p.ExactAbove <= mostExactAbove) {
+		fault("exact above the quantile %v, use 0 to %v", p.ExactAbove, mostExactAbove)
+	} else if p.ExactAbove > 0 && p.K > 1 {
+		fault("exact above the quantile %v with k = %d: use k = 1, or 0 for exact scores", p.ExactAbove, p.K)
+	}
 	if p.MinPoints == 0 {
 		p.MinPoints = min(p.Window, 8*p.MaxLength)
 	} else if p.MinPoints < 2*p.MaxLength || p.MinPoints > p.Window {
@@ -184,6 +198,9 @@ func New(p Params) (detectors.Detector, error) {
 	d.params.SetInt(paramEvery, p.Every)
 	for _, m := range d.lengths {
 		d.params = append(d.params, uint32(m))
+	}
+	if p.ExactAbove > 0 {
+		d.params = append(d.params, math.Float32bits(float32(p.ExactAbove)))
 	}
 	return d, nil
 }
@@ -205,6 +222,9 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	n.Scores = (v.Fresh-1)/d.p.Every + 1
 	if len(d.lengths) > 1 {
 		n.Detail = n.Scores * len(d.lengths)
+	}
+	if d.p.ExactAbove > 0 {
+		n.Carry = floorWords
 	}
 	return n, true
 }
@@ -301,7 +321,12 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 }
 
 // lengths returns the lengths of a task.
-func lengths(r *detectors.Rows) detectors.Words { return r.Params[paramHeader:] }
+func lengths(r *detectors.Rows) detectors.Words {
+	if len(r.Next) > 0 {
+		return r.Params[paramHeader : len(r.Params)-1]
+	}
+	return r.Params[paramHeader:]
+}
 
 // setOutputs sets the outputs of score i and length a; lengths ascend between calls.
 func setOutputs(r *detectors.Rows, i, a, lengths int, score float64, sum *float64) {
@@ -324,10 +349,18 @@ func score(r detectors.Rows) {
 			setOutputs(&r, i, a, len(lengths), query(&r, i, int(m)).Define(r.X64, r.Dim), &sum)
 		}
 	}
+	if len(r.Next) > 0 {
+		f := floorOf(&r)
+		for _, s := range r.Scores {
+			f.add(s)
+		}
+		f.write(&r)
+	}
 }
 
 type memory struct {
 	left    LeftScorer
+	search  leftSearch
 	own     workspace
 	sums    []float64
 	lengths []int
@@ -354,21 +387,31 @@ const mostPrepared = 1 << 22
 func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 	m := pool.Get().(*memory)
 	defer pool.Put(m)
-	m.left.Load(r.X64, r.Dim)
-	n := len(r.Scores)
-	m.sums = slices.Grow(m.sums[:0], n)[:n]
+	if len(r.Next) > 0 {
+		m.aboveFloor(ctx, r)
+		return
+	}
+	m.exact(ctx, r, 0, len(r.Scores), false, parallel)
+}
+
+// exact computes the scores from number from to to-1. It returns whether m.left is prepared for all lengths: the next call for the task
+// need not do so again.
+func (m *memory) exact(ctx context.Context, r *detectors.Rows, from, to int, prepared bool, parallel detectors.Parallel) bool {
+	if !prepared {
+		m.left.Load(r.X64, r.Dim)
+	}
+	m.sums = slices.Grow(m.sums[:0], to)[:to]
 	all := lengths(r)
-	cost := cost(r)
+	cost := exactCost(r)
 	// The division of the lengths depends on the parameters alone.
 	together := max(1, mostPrepared/(r.Dim*r.Params.Int(paramPoints)))
 	for first := 0; first < len(all); first += together {
-		m.lengths = m.lengths[:0]
-		for _, length := range all[first:min(first+together, len(all))] {
-			m.lengths = append(m.lengths, int(length))
+		m.intsOf(all[first:min(first+together, len(all))])
+		if !prepared {
+			m.left.Lengths(m.lengths, r.Params.Int(paramK), r.Params.Bool(paramExclude))
 		}
-		m.left.Lengths(m.lengths, r.Params.Int(paramK), r.Params.Bool(paramExclude))
 		score := func(w *workspace, from, to int) {
-			w.scores = slices.Grow(w.scores[:0], len(m.lengths))[:len(m.lengths)]
+			w.sized(len(m.lengths))
 			for i := from; i < to && ctx.Err() == nil; i++ {
 				q := query(r, i, m.lengths[0])
 				m.left.Scores(&w.left, w.scores, q.From, q.At+q.M)
@@ -378,23 +421,34 @@ func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
 			}
 		}
 		if cost < detectors.LongTask {
-			score(&m.own, 0, n)
+			score(&m.own, from, to)
 			continue
 		}
-		each := max(1, n*chunkCost/cost)
-		parallel((n+each-1)/each, func(k int) {
+		each := max(1, len(r.Scores)*chunkCost/cost)
+		parallel((to-from+each-1)/each, func(k int) {
 			w := searchers.Get().(*workspace)
-			score(w, k*each, min((k+1)*each, n))
+			score(w, from+k*each, min(from+(k+1)*each, to))
 			searchers.Put(w)
 		})
 		if ctx.Err() != nil {
-			return
+			return false
 		}
+	}
+	return together >= len(all)
+}
+
+// intsOf sets m.lengths.
+func (m *memory) intsOf(lengths detectors.Words) {
+	m.lengths = m.lengths[:0]
+	for _, length := range lengths {
+		m.lengths = append(m.lengths, int(length))
 	}
 }
 
+func (w *workspace) sized(lengths int) { w.scores = slices.Grow(w.scores[:0], lengths)[:lengths] }
+
 // cost is as measured, but for subsequences that are computed alone because they lie far from others.
-func cost(r *detectors.Rows) int {
+func exactCost(r *detectors.Rows) int {
 	lengths := lengths(r)
 	points := min(r.Len(), r.Params.Int(paramPoints))
 	row, speed := 1+len(lengths), 36 // of a row, in ns, and products a ns
@@ -407,10 +461,27 @@ func cost(r *detectors.Rows) int {
 	return r.Dim * (r.Len()*row + len(r.Scores)*points*(longest+8*len(lengths)+12)/speed)
 }
 
+// cost of a task with ExactAbove counts its share of exact scores, and the first tile of the others.
+func cost(r *detectors.Rows) int {
+	c := exactCost(r)
+	if len(r.Next) == 0 {
+		return c
+	}
+	lengths := lengths(r)
+	longest := int(lengths[len(lengths)-1])
+	return int(float64(c)*(1-floorOf(r).share)) + len(r.Scores)*min(leftTile, r.Len())*(1+len(lengths)+longest/36)
+}
+
 // compare allows 1e-6 and a millionth: a correlation is exact to some 1e-15, and the
 // score of a copy, the square root of its difference from 1, to some 1e-7.
-func compare(_ *detectors.Rows, got, want detectors.Result) error {
+//
+// With ExactAbove, scores that are at most the floor are as good as each other. A score as near to the floor as roundings leaves open on
+// which side it is, and with it the floors that follow.
+func compare(r *detectors.Rows, got, want detectors.Result) error {
 	const tol = 1e-6
+	if len(r.Next) > 0 {
+		return compareAboveFloor(r, got, want, tol)
+	}
 	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, tol), detectors.CompareScores(got.Detail.F32(), want.Detail.F32(),
 		tol, tol))
 }
@@ -464,6 +535,20 @@ func cases(rng *rand.Rand) []detectors.Case {
 		add(Params{Window: 130, Length: 5, MaxLength: 20, Lengths: 3, Every: every}, 1, 0, []int{80, 1, 7}, s[:4]...)
 		add(Params{Window: 90, Length: 6, Every: every, ExcludeFlat: flip()}, 2, 0, []int{16, 2}, s...)
 	}
+	// Exact above a quantile: chains with and without a floor, of several fields, and of tasks with several scores.
+	for _, s := range signals.All(rng) {
+		p := Params{Window: 200 + rng.IntN(200), Length: 4, MaxLength: 10, Lengths: 1 + 2*rng.IntN(2), MinPoints: 80}
+		if p.Lengths == 1 {
+			p.MaxLength = p.Length
+		}
+		p.Every, p.ExcludeFlat, p.ExactAbove = 1+rng.IntN(3), flip(), 0.5+0.4*rng.Float64()
+		add(p, 1, -rng.IntN(100), []int{31 * p.Every, 1, 64, 2, 17}, s).CPU = true
+	}
+	for range 3 {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 150, Length: 6, ExactAbove: 0.9, ExcludeFlat: flip()}, 2, 0, []int{16, 25, 2, 40}, s...).CPU = true
+	}
 	add(Params{Window: 2048, Length: 64}, 1, 0, []int{1}, signals.All(rng)[2]).Bench = true
 	add(Params{Window: 2048, Length: 64}, 1, 0, []int{16}, signals.All(rng)[2]).Bench = true
 	add(Params{Window: 1024, Length: 32, MaxLength: 128, Lengths: 3, K: 2}, 1, 0, []int{1}, signals.All(rng)[0]).Bench = true
@@ -477,7 +562,7 @@ func Shapes() []detectors.Shape {
 		const window, m = 2048, 64
 		s := detectors.Shape{
 			Name: fmt.Sprintf("window=%d m=%d, %d fresh", window, m, fresh), Unit: "scores/s", Dim: 1, Fresh: fresh, Chain: chain, Tasks: tasks,
-			Values: detectors.Values{detectors.WindowParam: window, "LENGTH": m, "MAX_LENGTH": m, "LENGTHS": 1, "EVERY": 1},
+			Values: detectors.Values{detectors.WindowParam: window, "LENGTH": m, "MAX_LENGTH": m, "LENGTHS": 1, "EVERY": 1, "EXACT_ABOVE": 0.0},
 		}
 		if chain > 0 {
 			s.Name += fmt.Sprintf(", %d tasks a key", chain)
@@ -486,6 +571,6 @@ func Shapes() []detectors.Shape {
 	}
 	return []detectors.Shape{shape(1, 0, 1<<13), shape(1, 16, 1<<17), shape(16, 0, 1<<13), {
 		Name: "window=20000 m=50,100,200, one of 32 scored, 32 fresh", Unit: "samples/s", Dim: 1, Fresh: 32, Tasks: 1 << 9,
-		Values: detectors.Values{detectors.WindowParam: 20000, "LENGTH": 50, "MAX_LENGTH": 200, "LENGTHS": 3, "EVERY": 32},
+		Values: detectors.Values{detectors.WindowParam: 20000, "LENGTH": 50, "MAX_LENGTH": 200, "LENGTHS": 3, "EVERY": 32, "EXACT_ABOVE": 0.0},
 	}}
 }

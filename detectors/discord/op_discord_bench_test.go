@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -46,5 +47,46 @@ func BenchmarkDiscord(b *testing.B) {
 			b.ReportMetric(per/float64(size.Scores), "ns/score")
 			b.ReportMetric(float64(cost(&r))/per, "cost/ns")
 		})
+	}
+}
+
+// BenchmarkExactAbove scores the tasks of a series one after the other.
+func BenchmarkExactAbove(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	sum := 0.0
+	for name, next := range map[string]func(i int) float64{
+		"period": func(i int) float64 { return math.Sin(float64(i)*0.1) + 0.2*rng.NormFloat64() },
+		"walk":   func(int) float64 { sum += rng.NormFloat64(); return sum },
+		"noise":  func(int) float64 { return rng.NormFloat64() },
+	} {
+		x := make([]float64, 30000)
+		for i := range x {
+			x[i] = next(i)
+		}
+		for _, share := range []float64{0, 0.5, 0.75, 0.9} {
+			p := Params{Window: 20000, Length: 50, MaxLength: 150, Lengths: 4, Every: 32, ExactAbove: share}
+			b.Run(fmt.Sprintf("%s/%v", name, share), func(b *testing.B) {
+				tasks := 0
+				for b.Loop() {
+					tasks = 0
+					chainOf(p, x, 32, func(detectors.Rows) { tasks++ })
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*tasks*32), "ns/sample")
+			})
+		}
+	}
+}
+
+// chainOf scores a series by tasks of that many fresh rows, from the first full window on.
+func chainOf(p Params, x []float64, fresh int, scored func(r detectors.Rows)) {
+	d := detectors.Must(New(p))
+	var carry detectors.Words
+	for end := p.Window + fresh - 1; end <= len(x); end += fresh {
+		r := detectors.Rows{Dim: 1, Fresh: fresh, Params: d.Params(), X64: x[end-p.Window-fresh+1 : end], Carry: carry}
+		size, _ := d.Size(detectors.View{Dim: 1, Rows: len(r.X64), Fresh: fresh})
+		r.Scores, r.Detail, r.Next = make([]float32, size.Scores), make(detectors.Words, size.Detail), make(detectors.Words, size.Carry)
+		cpu(context.Background(), &r, detectors.Sequential)
+		scored(r)
+		carry = r.Next
 	}
 }

@@ -198,6 +198,7 @@ func TestBuild(t *testing.T) {
 		{knn.OpSolvingSet, detectors.Values{"MINE_INTERVAL": detectors.Micros(1e15)}, "use at most 87600h"},
 		{knn.OpSolvingSet, detectors.Values{"MINE_INTERVAL": int64(5)}, "MINE_INTERVAL has a value of type int64"},
 		{discord.Op, detectors.Values{"LENGTH": 2}, "LENGTH is 2, use at least 3"},
+		{discord.Op, detectors.Values{"K": 2, "EXACT_ABOVE": 0.9}, "use k = 1, or 0 for exact scores"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 60}, "use at least twice as many, 120"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 20, "MAX_LENGTH": 60}, "use at least twice as many, 120"},
 		{discord.Op, detectors.Values{"LENGTH": 20, "MAX_LENGTH": 10},

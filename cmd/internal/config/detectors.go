@@ -133,6 +133,9 @@ func paramFields(params []detectors.Param) any {
 		if p.Stateless {
 			add("stateless", "true")
 		}
+		if p.Later {
+			add("later", "true")
+		}
 		if p.Expert {
 			add("expert", "true")
 		}
@@ -396,10 +399,10 @@ func (d *DetectorSettings) canonical() string {
 	return b.String()
 }
 
-// stateParams returns the op's parameters that state depends on. A text at its default is none: state is older than the first.
+// stateParams returns the op's parameters that state depends on.
 func (d *DetectorSettings) stateParams() []setting {
 	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool {
-		return s.tag.Get("stateless") != "" || s.tag.Get("values") != "" && s.field.String() == s.def
+		return s.tag.Get("stateless") != "" || s.tag.Get("later") != "" && formatValue(s.field) == s.def
 	})
 }
 
