@@ -42,7 +42,7 @@ func TestCompareNotices(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, op := range detectors.Ops() {
 		s, rng := op.Spec(), rand.New(rand.NewPCG(1, uint64(op))) // of its own: no op's cases depend on another's
-		c := s.Cases(rng)[0] // noise, or what gives a score above 0
+		c := s.Cases(rng)[0]                                      // noise, or what gives a score above 0
 		fresh := c.Fresh[0]
 		n := c.Detector.Window() + fresh - 1
 		size, _ := c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: fresh})
