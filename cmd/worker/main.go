@@ -9,8 +9,8 @@
 //	suggest       suggest.go
 //	try, test     try.go, test.go
 //	backtest      backtest.go, backtest_topic.go
-//	outliers, regions
-//	              outliers.go, regions.go; tables.go has what commands on a table share
+//	outliers, regions, discords
+//	              outliers.go, regions.go, discords.go; tables.go has what commands on a table share
 //	score         score.go, score_feedback.go, rates.go
 //	state         state.go
 //	why           why.go
@@ -72,6 +72,7 @@ func (t terminal) commands() []command {
 		{"backtest", "run the detectors over recorded samples and write a report", t.backtest},
 		{"outliers", "find the most unusual rows of a table", t.outliers},
 		{"regions", "find the rectangles of a map with more events than expected, or fewer", t.regions},
+		{"discords", "find the most unusual stretches of a column of a table, of any length", t.discords},
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},
 		{"state", "list, export or reset the state of a group", t.state},

@@ -182,7 +182,7 @@ func TestOutliersRefuses(t *testing.T) {
 // TestReadmeTables runs README's commands on tables, of the files that the repository has.
 func TestReadmeTables(t *testing.T) {
 	term, out, errs := console()
-	known := map[string]func(context.Context, []string) int{"outliers": term.outliers, "regions": term.regions}
+	known := map[string]func(context.Context, []string) int{"outliers": term.outliers, "regions": term.regions, "discords": term.discords}
 	t.Chdir(filepath.Join("..", ".."))
 	ran := map[string]bool{}
 	for _, line := range docCommands(t, "README.md") {
@@ -208,6 +208,10 @@ func TestReadmeTables(t *testing.T) {
 		// The blocks of districts.csv with other rates: x 5 to 8, y 9 to 12, and x 16 to 20, y 2 to 5.
 		if got := strings.Join(strings.Fields(out.String()), " "); words[1] == "regions" && !(strings.Contains(got, " 5 8 9 12 16 ") &&
 			strings.Contains(got, " 16 20 2 5 20 ")) {
+			t.Errorf("%s: %s", line, got)
+		}
+		// The half day of demand.csv at half of the load.
+		if got := out.String(); words[1] == "discords" && !strings.Contains(got, " 1039-1053 ") {
 			t.Errorf("%s: %s", line, got)
 		}
 	}

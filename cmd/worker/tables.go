@@ -23,11 +23,13 @@ type tableOptions struct {
 	file    string
 	columns string
 	missing string
-	memory  config.ByteSize
-	workers int
-	asJSON  bool
-	asCSV   bool
-	quiet   bool
+	// columnFlag is the flag that names columns; "": -columns
+	columnFlag string
+	memory     config.ByteSize
+	workers    int
+	asJSON     bool
+	asCSV      bool
+	quiet      bool
 }
 
 // tableFlags returns the flags of a command on a table, with those that all of these have.
@@ -99,7 +101,7 @@ func (o *tableOptions) read(ctx context.Context, columns []string, rowBytes func
 	p := new(table.Progress)
 	stop := o.watch(p)
 	n, err := table.ReadNumbers(ctx, o.file, table.NumberOptions{Columns: columns, Memory: int64(o.memory), RowBytes: rowBytes,
-		Workers: o.workers, Progress: p})
+		Workers: o.workers, Progress: p, Flag: o.columnFlag})
 	stop()
 	if err != nil {
 		return nil, err

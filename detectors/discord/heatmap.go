@@ -46,6 +46,14 @@ func (h *Heatmap) Add(at, m int, normalised float64) {
 	*c = max(*c, uint8(1+math.Round(min(max(normalised, 0), 2)*127)))
 }
 
+// Value returns the normalised distance of a cell, NaN for none.
+func (h *Heatmap) Value(row, column int) float64 {
+	if c := h.Cells[row*h.Columns+column]; c > 0 {
+		return float64(c-1) / 127
+	}
+	return math.NaN()
+}
+
 // AddDiscord adds a discord of distances to k neighbours, in all the columns that it covers.
 func (h *Heatmap) AddDiscord(d Discord, k int) {
 	for i := d.At; i < min(d.At+d.Length, h.Starts); i += max(1, h.Starts/h.Columns) {

@@ -8,14 +8,6 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// value returns the distance of a cell, NaN for none.
-func (h *Heatmap) value(row, column int) float64 {
-	if c := h.Cells[row*h.Columns+column]; c > 0 {
-		return float64(c-1) / 127
-	}
-	return math.NaN()
-}
-
 func TestHeatmap(t *testing.T) {
 	l := Lengths{Min: 10, Max: 30, Step: 5}
 	h := NewHeatmap(109, l, 1<<18)
@@ -30,7 +22,7 @@ func TestHeatmap(t *testing.T) {
 		row, column int
 		want        float64
 	}{{0, 99, 2}, {4, 7, 0}, {4, 8, nan}, {1, 19, nan}, {1, 20, 1}, {1, 34, 1}, {1, 35, nan}} {
-		if v := h.value(c.row, c.column); v != c.want && (v == v || c.want == c.want) {
+		if v := h.Value(c.row, c.column); v != c.want && (v == v || c.want == c.want) {
 			t.Errorf("row %d, column %d: %v, want %v", c.row, c.column, v, c.want)
 		}
 	}
@@ -60,7 +52,7 @@ func TestHeatmapOfManyLengths(t *testing.T) {
 		h.Add(n-l.Min, l.Min, 1)
 		h.Add(n-m, m, 1)
 		h.AddDiscord(Discord{At: n - m, Length: m, Distance: 1}, 1)
-		if v := h.value(0, h.Columns-1); v != 1 {
+		if v := h.Value(0, h.Columns-1); v != 1 {
 			t.Fatalf("the last of the first row is %v, of %d values and %+v", v, n, l)
 		}
 	}

@@ -33,6 +33,12 @@ func merlin(x []float64, from int, l Lengths, count int, options func(m int) Opt
 	return found
 }
 
+// Tops is MERLIN that calls visit for each length, the least first, while visit returns true.
+func Tops(x []float64, l Lengths, count int, options func(m int) Options, parallel detectors.Parallel,
+	visit func(m int, top []Discord) bool) {
+	everyLength(x, 0, l, options, parallel, func(m int, t table) bool { return visit(m, t.discords(count)) })
+}
+
 // table has the subsequences of one length, whose discords are searched as they are asked for.
 type table interface {
 	// discords returns the first discords.

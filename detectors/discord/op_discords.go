@@ -74,7 +74,8 @@ var topSpec = detectors.Spec{
 		if err != nil {
 			return nil, fmt.Errorf("discord: discords: RADIUS %w", err)
 		}
-		return NewTop(TopParams{Radius: radius, Window: v.Int(detectors.WindowParam), Tumbling: v.Bool(detectors.TumblingParam), MinLength: v.Int("MIN_LENGTH"),
+		return NewTop(TopParams{Radius: radius, Window: v.Int(detectors.WindowParam), Tumbling: v.Bool(detectors.TumblingParam),
+			MinLength: v.Int("MIN_LENGTH"),
 			MaxLength: v.Int("MAX_LENGTH"), Step: v.Int("LENGTH_STEP"), Top: v.Int("TOP"), K: v.Int("K"), Exclusion: v.Int("EXCLUSION"),
 			ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Precision: 64 >> v.Choice("PRECISION", precisions)})
 	},
@@ -714,7 +715,8 @@ func (s *settings) compareRanged(r *detectors.Rows, got, want detectors.Words) (
 // or at about the distance of the last that is kept.
 func compareRanged(got, want Ranged, k int, define func() Profile) error {
 	m := want.Length
-	if got.Length != m || (got.Radius == got.Radius) != (want.Radius == want.Radius) || got.Radius == got.Radius && !near(got.Radius, want.Radius, m, k) {
+	none, noneWanted := math.IsNaN(got.Radius), math.IsNaN(want.Radius)
+	if got.Length != m || none != noneWanted || !none && !near(got.Radius, want.Radius, m, k) {
 		return fmt.Errorf("discord: the radius of length %d is %v, the definition has %v of %d", got.Length, got.Radius, want.Radius, m)
 	}
 	for i, d := range got.Found {

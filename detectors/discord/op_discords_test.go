@@ -142,8 +142,8 @@ func TestDiscordsBlock(t *testing.T) {
 		t.Fatalf("%d rows and %d columns: %v", h.Rows, h.Columns, err)
 	}
 	for i := range h.Columns {
-		if v := h.value(1, i); h.value(0, i) == h.value(0, i) || (v == 1) != (i >= 500 && i < 540) {
-			t.Fatalf("column %d has %v and %v", i, h.value(0, i), v)
+		if v := h.Value(1, i); h.Value(0, i) == h.Value(0, i) || (v == 1) != (i >= 500 && i < 540) {
+			t.Fatalf("column %d has %v and %v", i, h.Value(0, i), v)
 		}
 	}
 	// A range discord has its own place alone.
@@ -159,8 +159,8 @@ func TestDiscordsBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range h.Columns {
-		if v := h.value(1, i); h.value(0, i) == h.value(0, i) || (v == 1) != (i == 500) {
-			t.Fatalf("column %d of a range discord has %v and %v", i, h.value(0, i), v)
+		if v := h.Value(1, i); h.Value(0, i) == h.Value(0, i) || (v == 1) != (i == 500) {
+			t.Fatalf("column %d of a range discord has %v and %v", i, h.Value(0, i), v)
 		}
 	}
 }

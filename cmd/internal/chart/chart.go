@@ -121,12 +121,17 @@ func (c *Chart) Dot(name string, p Point, s Style) {
 // Cells fills the area from 0, 0 to columns, rows with cells, row 0 at the bottom, whose colours range from blue for low to
 // red for high.
 func (c *Chart) Cells(columns, rows int, value func(column, row int) float64, low, high float64) {
-	c.include(0, 0)
-	c.include(float64(columns), float64(rows))
+	c.CellsIn(Point{}, Point{float64(columns), float64(rows)}, columns, rows, value, low, high)
+}
+
+// CellsIn is Cells for the area between two points.
+func (c *Chart) CellsIn(from, to Point, columns, rows int, value func(column, row int) float64, low, high float64) {
+	c.include(from.X, from.Y)
+	c.include(to.X, to.Y)
 	c.add("", Style{}, true, func(v *canvas, _ Style) {
-		x, y := v.x(0), v.y(float64(rows))
-		v.printf(`<g transform="translate(%.1f %.1f) scale(%.6g %.6g)">%s</g>`, x, y, (v.x(float64(columns))-x)/float64(columns),
-			(v.y(0)-y)/float64(rows), Cells(columns, rows, value, low, high))
+		x, y := v.x(from.X), v.y(to.Y)
+		v.printf(`<g transform="translate(%.1f %.1f) scale(%.6g %.6g)">%s</g>`, x, y, (v.x(to.X)-x)/float64(columns),
+			(v.y(from.Y)-y)/float64(rows), Cells(columns, rows, value, low, high))
 	})
 }
 

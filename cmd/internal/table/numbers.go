@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -26,6 +27,7 @@ type Numbers struct {
 	// LeftOut says of each column that was not asked for by name why it is not read.
 	LeftOut []string
 
+	flag string
 	rows []int64 // by row of X, the row of the file, from 0; nil: they are the same
 	have []string
 }
@@ -38,6 +40,7 @@ type NumberOptions struct {
 	RowBytes func(columns int) int64 // nil: 8 bytes a column
 	Workers  int                     // goroutines that decode; 0: one
 	Progress *Progress               // nil: nobody looks
+	Flag     string                  // of the command, that names columns; "": -columns
 }
 
 // firstRows is the number of rows of a CSV file by which columns of numbers are known from others.
@@ -55,7 +58,7 @@ func ReadNumbers(ctx context.Context, path string, o NumberOptions) (*Numbers, e
 	if err != nil {
 		return nil, fmt.Errorf("table: %s: %w", path, err)
 	}
-	n := &Numbers{Path: path}
+	n := &Numbers{Path: path, flag: cmp.Or(o.Flag, "-columns")}
 	if err := n.choose(columns, o.Columns); err != nil {
 		return nil, fmt.Errorf("table: %s: %w", path, err)
 	}
@@ -80,7 +83,7 @@ func (n *Numbers) choose(columns []column, asked []string) error {
 	if len(asked) == 0 {
 		for _, name := range n.have {
 			if name == "time" || name == "timestamp" {
-				n.LeftOut = append(n.LeftOut, fmt.Sprintf("column %s: it names a time; -columns takes it", name))
+				n.LeftOut = append(n.LeftOut, fmt.Sprintf("column %s: it names a time; %s takes it", name, n.flag))
 				continue
 			}
 			n.Names = append(n.Names, name)
@@ -124,8 +127,8 @@ func (n *Numbers) read(ctx context.Context, f File, o *NumberOptions) error {
 		most = o.Memory / rowBytes
 	}
 	tooMany := func(rows string) error {
-		return fmt.Errorf("table: %s: %s take more than %d MiB, at %d bytes a row: name fewer columns with -columns, allow more with -memory, "+
-			"or take fewer rows", n.Path, rows, o.Memory>>20, rowBytes)
+		return fmt.Errorf("table: %s: %s take more than %d MiB, at %d bytes a row: name fewer columns with %s, allow more with -memory, "+
+			"or take fewer rows", n.Path, rows, o.Memory>>20, rowBytes, n.flag)
 	}
 	rows := f.Rows()
 	if rows > most {
@@ -140,7 +143,7 @@ func (n *Numbers) read(ctx context.Context, f File, o *NumberOptions) error {
 	return f.Read(ctx, func(b *Batch) error {
 		defer b.Release()
 		if b.Bad > 0 {
-			return fmt.Errorf("table: %s: %s: correct it, or name other columns with -columns; %s", n.Path, b.Why[0], n.numbers())
+			return fmt.Errorf("table: %s: %s: correct it, or name other columns with %s; %s", n.Path, b.Why[0], n.flag, n.numbers())
 		}
 		if len(n.X)+len(b.Values) > cap(n.X) && b.Bytes > 0 { // as many more rows as the rest of the file has, about
 			all := float64(len(n.X)+len(b.Values)) * max(1, float64(f.Bytes())/float64(b.Bytes))
@@ -191,7 +194,7 @@ func (n *Numbers) Complete() error {
 	if missing == 0 {
 		return nil
 	}
-	what := "name other columns with -columns"
+	what := "name other columns with " + n.flag
 	if width == 1 {
 		what = "fill it in"
 	}
