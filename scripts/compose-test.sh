@@ -186,7 +186,7 @@ step_kill() {
 	say "kill: a worker"
 	local id
 	id=$(containers worker | head -1)
-	inside kill -9 "$(docker inspect -f '{{.State.Pid}}' "$id")"
+	inside bash -c "kill -9 $(docker inspect -f '{{.State.Pid}}' "$id")"
 	killed() { [[ $(docker inspect -f '{{.RestartCount}} {{.State.Status}}' "$id") == "1 running" ]]; }
 	within 30 killed || fail "the killed worker is not started again"
 	expect_healthy 120
