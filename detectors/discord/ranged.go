@@ -8,7 +8,7 @@ import (
 	"odradek/detectors"
 )
 
-// Auto, as the radius of a [RangeQuery], takes a radius for each length by MERLIN's rule.
+// Auto is the radius of a [RangeQuery] that takes one for each length by MERLIN's rule.
 const Auto = -1
 
 // RangeQuery asks for range discords.

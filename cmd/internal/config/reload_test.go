@@ -108,8 +108,9 @@ func TestReloadLive(t *testing.T) {
 
 // TestReloadSensitivity: the sensitivity of a preset changes its thresholds at once.
 func TestReloadSensitivity(t *testing.T) {
-	b := newBench(t, base[:strings.Index(base, "detectors:")])
-	b.write("sensitivity: high\n" + base[:strings.Index(base, "detectors:")])
+	text, _, _ := strings.Cut(base, "detectors:")
+	b := newBench(t, text)
+	b.write("sensitivity: high\n" + text)
 	b.Reload()
 	now := b.Changeable()
 	if now == nil || now.State.Detectors[0].Threshold.Value != 0.003 {
