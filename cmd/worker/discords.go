@@ -23,7 +23,8 @@ import (
 
 const discordsAbout = `Finds the discords of a column of a table: the stretches (subsequences) that are least like any other, for every
 length from -min to -max (Zymbler and Kraeva, High-performance time series anomaly discovery on graphics processors, 2023).
-FILE is a CSV, Parquet or Avro file; its rows are equally far apart in time. Rows are numbered from 1, without the line that names the columns of a CSV file.
+FILE is a CSV, Parquet or Avro file; its rows are equally far apart in time. Rows are numbered from 1, without the line that
+names the columns of a CSV file.
 
 By default these are the -top discords of each length, without overlaps. With -radius they are all range discords: those whose
 distance to the nearest stretch that does not overlap is at least the radius, as DRAG and PALMAD find them. A distance is between
