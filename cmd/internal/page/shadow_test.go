@@ -24,7 +24,7 @@ func TestShadow(t *testing.T) {
 			Reads: func(key []byte) bool { return string(key) != "fan" }},
 			Detector{Name: "calm", Judged: true, Shadow: true}, Detector{Name: "off"})
 	})
-	if s := b.Shadow(&ShadowQuery{}); s.Topic != "shadow" || len(s.Detectors) != 2 || !s.Loading {
+	if s := b.Shadow(&ShadowQuery{}); s.Topic != "shadow" || len(s.Detectors) != 2 {
 		t.Errorf("before anything is read: %+v", s)
 	}
 	b.topic("anomalies", 2)
