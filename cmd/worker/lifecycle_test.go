@@ -163,7 +163,7 @@ func noFaults(t *testing.T, what string, faults []string) {
 
 // alarms are settings that make many anomalies of walk, of all detectors.
 var alarms = []string{
-	"SILENCE=3m", "DETECTOR_LEVEL_THRESHOLD=fixed:2.5", "DETECTOR_LEVEL_CLOSE_AFTER=3", "DETECTOR_LEVEL_UPDATE_EVERY=5",
+	"SILENCE=3m", "DETECTOR_LEVEL_THRESHOLD=fixed:2.5", "DETECTOR_LEVEL_CLOSE_AFTER=3", "DETECTOR_LEVEL_UPDATE_EVERY=2",
 	"DETECTOR_CHANGE_THRESHOLD=quantile:0.9", "DETECTOR_CHANGE_HISTORY=64", "DETECTOR_CHANGE_WARMUP=16", "DETECTOR_CHANGE_OPEN_AFTER=2",
 	"DETECTOR_CHANGE_CLOSE_AFTER=2", "DETECTOR_CHANGE_MERGE_GAP=1m", `GROUP_BY=^[a-z]+-\d`, "GROUP_WINDOW=30s",
 }

@@ -66,6 +66,8 @@ func TestEveryOp(t *testing.T) {
 	add("hourly", "solvingset", "WINDOW=40 K=2 EMBED=2 TOP=1 MODEL_POINTS=8 MIN_POINTS=4 MINE_INTERVAL=10m MAX_AGE=20m")
 	add("weekly", "season", "PERIOD=week MIN_POINTS=2 ZONE=America/New_York CALENDAR="+days)
 	add("zoned", "band", "MIN_POINTS=34 ZONE=America/New_York CALENDAR="+days)
+	add("above", "discord", "WINDOW=60 LENGTH=4 MAX_LENGTH=8 EXACT_ABOVE=0.9")
+	add("discordsranged", "discords", "WINDOW=24 MIN_LENGTH=6 MAX_LENGTH=10 LENGTH_STEP=2 RADIUS=auto")
 	names = append(names, "past", "weighed")
 	for _, s := range []string{"OP=discord", "WINDOW=60", "LENGTH=4", "MAX_LENGTH=8", "EVERY=3", "STRIDE=6", "SMOOTH=2"} {
 		env = append(env, "DETECTOR_PAST_"+s)
