@@ -79,7 +79,7 @@ func (t terminal) discords(ctx context.Context, args []string) int {
 	case err != nil:
 		return o.bad("-radius %v", err)
 	case o.lengths.Min < 3 || o.lengths.Max < o.lengths.Min:
-		return o.bad("-min %d -max %d: use 3 or more, and no less", o.lengths.Min, o.lengths.Max)
+		return o.bad("-min %d -max %d: use 3 or more for -min, and at least -min for -max", o.lengths.Min, o.lengths.Max)
 	case lengths < 1 || lengths > mostLengths:
 		return o.bad("-step %d: use 1 or more, and at most %d lengths", o.lengths.Step, mostLengths)
 	case o.top < 1 || o.top > mostTop || o.ranked < 0 || o.ranked > mostTop || o.most < 1:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -24,17 +23,9 @@ type discordsResult struct {
 	discordsEnd
 }
 
-// discordsOf runs the command and returns what it prints with -json, and its notes.
 func discordsOf(t *testing.T, args ...string) (r discordsResult, notes string) {
 	t.Helper()
-	term, out, errs := console()
-	if code := term.discords(context.Background(), append(args, "-json")); code != exitOK {
-		t.Fatalf("%q: exit %d: %s", args, code, errs)
-	}
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatalf("%q: %v: %s", args, err, out)
-	}
-	return r, errs.String()
+	return tableResult[discordsResult](t, terminal.discords, args...)
 }
 
 // TestDiscords compares the command with the definition, over random columns with gaps, ties and flat parts, in each format: the top
@@ -189,7 +180,7 @@ func TestDiscordsRefuses(t *testing.T) {
 		"FILE -column bar,rpm":         "one column at a time",
 		"FILE -column bar":             "has 100 rows, and stretches of 128 need twice as many: use -max up to 50",
 		"FILE -min 2":                  "use 3 or more",
-		"FILE -min 9 -max 8":           "use 3 or more, and no less",
+		"FILE -min 9 -max 8":           "use 3 or more for -min, and at least -min for -max",
 		"FILE -step 0":                 "-step 0: use 1 or more",
 		"FILE -radius -1":              `"-1": use off, auto, or a distance above 0`,
 		"FILE -top 0":                  "-top and -ranked are up to",

@@ -38,14 +38,22 @@ func writeTable(t *testing.T, path string, names []string, rows [][]float64) {
 	must(t, w.Close())
 }
 
-// outliersOf runs the command and returns what it prints with -json.
-func outliersOf(t *testing.T, args ...string) (r outliersResult) {
+// tableResult runs a command on a table and returns what it prints with -json, and its notes.
+func tableResult[R any](t *testing.T, command func(terminal, context.Context, []string) int, args ...string) (r R, notes string) {
 	t.Helper()
 	term, out, errs := console()
-	if code := term.outliers(context.Background(), append(args, "-json", "-quiet")); code != exitOK {
+	if code := command(term, context.Background(), append(args, "-json")); code != exitOK {
 		t.Fatalf("%q: exit %d: %s", args, code, errs)
 	}
-	must(t, json.Unmarshal(out.Bytes(), &r))
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatalf("%q: %v: %s", args, err, out)
+	}
+	return r, errs.String()
+}
+
+func outliersOf(t *testing.T, args ...string) outliersResult {
+	t.Helper()
+	r, _ := tableResult[outliersResult](t, terminal.outliers, append(args, "-quiet")...)
 	return r
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -17,14 +16,9 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// foundRegions runs the command and returns what it prints with -json.
-func foundRegions(t *testing.T, args ...string) (r regionsResult) {
+func foundRegions(t *testing.T, args ...string) regionsResult {
 	t.Helper()
-	term, out, errs := console()
-	if code := term.regions(context.Background(), append(args, "-json", "-quiet")); code != exitOK {
-		t.Fatalf("%q: exit %d: %s", args, code, errs)
-	}
-	must(t, json.Unmarshal(out.Bytes(), &r))
+	r, _ := tableResult[regionsResult](t, terminal.regions, append(args, "-quiet")...)
 	return r
 }
 

@@ -288,6 +288,8 @@ func csvColumns(path string) (list []column, err error) {
 			list[i].why = "it has no name"
 		case seen[i] && 10*texts[i] < row: // a column of numbers with a few texts, which reading refuses by row
 			list[i].why = ""
+		case row == 1:
+			list[i].why = "the file has no row"
 		case !seen[i] && list[i].why == "":
 			list[i].why = fmt.Sprintf("the first %d rows have no number in it", row-1)
 		}
