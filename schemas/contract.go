@@ -51,6 +51,8 @@ type Nested interface {
 	// Message finds the message that b names in front. The rest of b is the record itself,
 	// or empty where a header names the message.
 	Message(b []byte) (p Program, rest []byte, err error)
+	// Indexes returns what names the n-th message, in the order of full names, in front of b for Message; nil where there is none.
+	Indexes(n uint64) []byte
 }
 
 // Format is one row of the table of input formats.

@@ -496,8 +496,8 @@ func (d *dlqTool) schema(ctx context.Context) (id int32, first bool, err error) 
 	if d.o.schema == "" {
 		return 0, false, nil
 	}
-	if d.registry == nil {
-		return 0, false, errors.New("dlq: -schema needs ODRADEK_SCHEMA_REGISTRY_URL")
+	if !d.registry.HasIDs() {
+		return 0, false, errors.New("dlq: -schema needs a registry whose schemas have ids: ODRADEK_SCHEMA_REGISTRY_URL")
 	}
 	var s *schemas.Schema
 	if d.o.schema != "latest" {

@@ -99,12 +99,12 @@ later it waits for brokers without limit, and then writes what is due.`,
 	if !ok {
 		return code
 	}
-	stream, err := o.check(len(c.Registry.URLs) > 0)
+	stream, err := o.check(c.Registry.HasIDs())
 	if err != nil {
 		fmt.Fprintln(t.err, "worker generate:", err)
 		return exitUsage
 	}
-	fmt.Fprintln(t.err, o.formatText(len(c.Registry.URLs) > 0, given))
+	fmt.Fprintln(t.err, o.formatText(c.Registry.HasIDs(), given))
 	if err := t.runGenerate(ctx, c, &o, stream); err != nil {
 		return t.fail(err)
 	}
@@ -294,7 +294,7 @@ func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *gener
 	if err != nil {
 		return nil, admin.Permanent(err)
 	}
-	if reg == nil {
+	if !reg.HasIDs() {
 		return to, nil
 	}
 	defer reg.Close()

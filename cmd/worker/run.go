@@ -170,7 +170,7 @@ func newProcessors(
 		ids[i] = c.Output.NoSchemaID()
 	}
 	for _, out := range admin.OutputSchemas(c) {
-		if registry == nil {
+		if !registry.HasIDs() {
 			break
 		}
 		subject := schemas.Subject(out.Topic)

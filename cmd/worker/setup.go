@@ -82,7 +82,7 @@ func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logg
 	if err != nil {
 		return admin.Permanent(err)
 	}
-	if registry == nil {
+	if !registry.HasIDs() {
 		return nil
 	}
 	defer registry.Close()

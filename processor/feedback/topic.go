@@ -36,7 +36,7 @@ func (t *Topic) Say(ctx context.Context, f *output.Feedback) error {
 	}
 	f.WrittenAt = time.Now().UnixMicro()
 	id := t.Unframed
-	if t.Registry != nil {
+	if t.Registry.HasIDs() {
 		var err error
 		if id, err = t.Registry.Register(ctx, schemas.Subject(t.Name), output.FeedbackSchema); err != nil {
 			return fmt.Errorf("feedback: register the schema of %s: %w", t.Name, err)

@@ -490,3 +490,26 @@ func (n *node) title() string {
 	}
 	return n.kind.String()
 }
+
+// CannotBegin reports whether no record of a schema begins with a byte that writes a negative number, since the
+// first that is written is a text, an enum, a union or a Boolean. A schema that cannot be read does not say so.
+func CannotBegin(text string) bool {
+	n, err := parseSchema(text)
+	return err == nil && cannotBegin(n, 0)
+}
+
+func cannotBegin(n *node, depth int) bool {
+	switch n.kind {
+	case kindString, kindBytes, kindEnum, kindUnion, kindBoolean:
+		return true
+	case kindRecord:
+		for i := range n.fields {
+			f := n.fields[i].typ
+			if f.constant == 0 {
+				continue // is not written
+			}
+			return depth < maxSchemaDepth && cannotBegin(f, depth+1)
+		}
+	}
+	return false
+}

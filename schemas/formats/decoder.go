@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -67,6 +68,8 @@ type Decoder struct {
 	byGUID map[[16]byte]*compiled
 	byCRC  map[uint64]*compiled
 	keys   *keyDecoder // nil: no path leads into the Kafka key
+
+	inflater io.ReadCloser // of zlib, for Glue's framing
 }
 
 type decoderShared struct {
@@ -74,8 +77,11 @@ type decoderShared struct {
 	registry *registry.Client
 	options  Options
 	bare     *compiled
+	glue     bool // records may have Glue's header; with bare, its schema reads them
 	plain    bool // bare records need no schema; the first byte distinguishes them from framed ones
 	avro     bool // records may be in the single-object encoding
+
+	nested schemas.Nested // of bare, where it has several messages
 
 	skipTombstones bool
 	keys           *decoderShared // of Kafka keys, where paths lead into them
@@ -108,6 +114,7 @@ func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool)
 	}
 	s.plain = Plain(opts.Format)
 	s.avro = local(opts.Format, "").Type == avro.Format.Type
+	s.glue = opts.Bare == "" || s.plain || !s.avro || avro.CannotBegin(opts.Bare)
 	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 && !s.plain {
 		faults = append(faults, errors.New(
 			"formats: nothing to read schemas from: set schema_registry_url, or schema_file for records without framing"))
@@ -127,6 +134,7 @@ func newChecked(m schemas.Mapping, reg *registry.Client, opts Options, fit bool)
 		if opts.Bare != "" || s.plain {
 			s.bare = s.compile(local(opts.Format, opts.Bare))
 			if n, ok := s.bare.program.(schemas.Nested); ok { // the first message
+				s.nested = n
 				s.bare.program, _, _ = n.Message([]byte{0})
 			}
 		}
@@ -244,6 +252,9 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 			return p, value[10:], err
 		}
 	}
+	if s.glue && schemas.IsGlue(value) {
+		return d.glue(ctx, value)
+	}
 	if s.bare != nil && !(s.plain && len(value) > 0 && value[0] <= schemas.MagicGUID) {
 		return s.bare, value, nil
 	}
@@ -257,6 +268,7 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 		e.Err = fmt.Errorf("%w; it looks like %s", e.Err, like)
 	}
 	if len(value) == 0 || value[0] == schemas.MagicID || value[0] == schemas.MagicGUID ||
+		value[0] == schemas.MagicGlue && len(value) < schemas.GlueBytes ||
 		value[0] == schemas.SingleObject0 && (len(value) == 1 || value[1] == schemas.SingleObject1) {
 		e.Class, e.Err = schemas.ClassTruncated, errors.New("the value ends before its schema id does")
 	}
@@ -419,6 +431,9 @@ func (d *Decoder) ref(value []byte, header func(name string) ([]byte, bool)) (re
 	}
 	if d.shared.bare != nil && !d.shared.plain {
 		return ref, false
+	}
+	if d.shared.glue && schemas.IsGlue(value) {
+		return schemas.RefOf('g', value[2:schemas.GlueBytes]), true
 	}
 	if d.shared.avro && len(value) >= 10 && value[0] == schemas.SingleObject0 && value[1] == schemas.SingleObject1 {
 		crc := binary.BigEndian.AppendUint64(nil, binary.LittleEndian.Uint64(value[2:]))

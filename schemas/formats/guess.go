@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
+
+	"odradek/schemas"
 )
 
 // guessBytes is the number of bytes of a value that a guess reads.
@@ -17,8 +19,8 @@ func looksLike(value []byte) string {
 		return "an Avro container file: send each record by itself"
 	case bytes.HasPrefix(value, []byte{0x1f, 0x8b}), bytes.HasPrefix(value, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return "compressed by its producer (gzip or zstd): use the producer's compression.type instead"
-	case len(value) > 18 && value[0] == 3 && (value[1] == 0 || value[1] == 5):
-		return "the framing of the AWS Glue schema registry"
+	case schemas.IsGlue(value):
+		return "the framing of AWS Glue, which a schema file whose first field is a number cannot tell apart: set schema_registry_url"
 	}
 	head := value[:min(len(value), guessBytes)]
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")

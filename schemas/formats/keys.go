@@ -22,7 +22,7 @@ type keyDecoder struct {
 // framing are JSON where the records are.
 func sharedOfKeys(l *schemas.Layout, reg *registry.Client, opts Options) *decoderShared {
 	s := &decoderShared{
-		layout: l, registry: reg, options: Options{Format: Auto, MaxBytes: opts.MaxBytes}, plain: opts.Format == json.Format.Name,
+		layout: l, registry: reg, options: Options{Format: Auto, MaxBytes: opts.MaxBytes}, plain: opts.Format == json.Format.Name, glue: true,
 		byID: map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
 	if s.plain {

@@ -30,12 +30,35 @@ func NewInspector(reg *registry.Client, opts Options) (*Inspector, error) {
 	return &Inspector{d, map[*schemas.Schema]listing{}}, nil
 }
 
+// frame is Decoder.frame; of a record in Glue's framing the body begins with the indexes of its message.
+func (n *Inspector) frame(ctx context.Context, value []byte, header func(name string) ([]byte, bool)) (*compiled, []byte, error) {
+	named := false
+	if header != nil {
+		_, named = header(schemas.SchemaIDHeader)
+	}
+	if d := n.dec; !named && d.shared.glue && schemas.IsGlue(value) {
+		p, nested, body, err := d.glueBody(ctx, value)
+		if err == nil && nested != nil {
+			var indexes []byte
+			if indexes, body, err = glueMessage(p, nested, body); err == nil {
+				body = append(slices.Clone(indexes), body...)
+			}
+		}
+		return p, body, err
+	}
+	p, body, err := n.dec.frame(ctx, value, header)
+	if err == nil && p.schema.Type == protobuf.Format.Type && len(body) == len(value) {
+		body = append(indexes(header), body...)
+	}
+	return p, body, err
+}
+
 // Leaves lists the values of a record, as far as it can be read, and returns the writer's schema. An error of its framing or
 // of its schema is a *schemas.DecodeError.
 func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name string) ([]byte, bool),
 	out *schemas.Leaves) (*schemas.Schema, error) {
 	out.Reset()
-	p, body, err := n.dec.frame(ctx, value, header)
+	p, body, err := n.frame(ctx, value, header)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +75,6 @@ func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name s
 	}
 	if l.err != nil {
 		return fail(schemas.ClassUnknownSchema, l.err)
-	}
-	if p.schema.Type == protobuf.Format.Type && len(body) == len(value) {
-		body = append(indexes(header), body...)
 	}
 	if err := l.list(body, out); err != nil {
 		return fail(schemas.ClassMalformed, err)

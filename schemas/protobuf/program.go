@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -18,6 +20,7 @@ type program struct {
 	layout   *schemas.Layout
 	id       int32
 	messages []messageProgram
+	byName   [][]byte // see Indexes
 }
 
 // messageProgram reads one message of a schema.
@@ -146,6 +149,51 @@ func (p *program) Message(indexes []byte) (schemas.Program, []byte, error) {
 		list = m.nested
 	}
 	return m, rest, nil
+}
+
+// Indexes implements schemas.Nested.
+func (p *program) Indexes(n uint64) []byte {
+	if n >= uint64(len(p.byName)) {
+		return nil
+	}
+	return p.byName[n]
+}
+
+// byName returns the indexes of all messages of the schema in the order of their full names, which AWS Glue's serializers count:
+// with the entries of maps, which have none unless they are declared.
+func (f *file) byName() (sorted [][]byte) {
+	type entry struct {
+		name    string
+		indexes []byte
+	}
+	var all []entry
+	var add func(list protoreflect.MessageDescriptors, path []int64)
+	add = func(list protoreflect.MessageDescriptors, path []int64) {
+		declared := int64(0)
+		for i := range list.Len() {
+			d := list.Get(i)
+			if d.IsMapEntry() && !f.entries {
+				all = append(all, entry{string(d.FullName()), nil})
+				continue
+			}
+			to := append(slices.Clone(path), declared)
+			declared++
+			indexes := binary.AppendVarint(nil, int64(len(to)))
+			for _, at := range to {
+				indexes = binary.AppendVarint(indexes, at)
+			}
+			all = append(all, entry{string(d.FullName()), indexes})
+			if len(to) <= maxNesting {
+				add(d.Messages(), to)
+			}
+		}
+	}
+	add(f.Messages(), nil)
+	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	for _, e := range all {
+		sorted = append(sorted, e.indexes)
+	}
+	return sorted
 }
 
 func indexClass(n int) string {

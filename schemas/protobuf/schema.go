@@ -29,7 +29,7 @@ var Format = schemas.Format{
 			return schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: s.ID,
 				Err: fmt.Errorf("not a Protobuf schema: %w", err)}}
 		}
-		return &program{layout: l, id: s.ID, messages: f.compile(l, s.ID, f.Messages(), 0)}
+		return &program{layout: l, id: s.ID, messages: f.compile(l, s.ID, f.Messages(), 0), byName: f.byName()}
 	},
 	Fields: func(s *schemas.Schema) (schemas.Fields, error) {
 		f, err := parse(s)

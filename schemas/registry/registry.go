@@ -22,9 +22,11 @@ type Config struct {
 	Username string        // basic authentication, with Password
 	Password func() string // asked for each request
 	// Token returns a bearer token, in place of user name and password; asked for each request.
-	Token     func(context.Context) (string, error)
-	Headers   map[string]string // further ones
-	Transport *http.Transport   // nil: http.DefaultTransport
+	Token   func(context.Context) (string, error)
+	Headers map[string]string // further ones
+	// Sign is set where the registry is that of AWS Glue, and signs its requests.
+	Sign      Sign
+	Transport *http.Transport // nil: http.DefaultTransport
 	// CacheDir is the folder that keeps fetched schemas across restarts; "" for none. Several workers and registries
 	// may share it. An unusable folder is no error: see CacheFault.
 	CacheDir string
@@ -49,11 +51,18 @@ type Error struct {
 	URL    string // without credentials
 	Status int    // of HTTP, 0 where there was no answer
 	Code   int    // the registry's own
+	Glue   bool   // AWS Glue's
 	Err    error
 }
 
 func (e *Error) Error() string {
 	s := fmt.Sprintf("registry: %s from the registry at %s: ", e.Op, e.URL)
+	switch {
+	case e.Glue && e.Status == http.StatusUnauthorized:
+		return s + "it refuses the credentials that the AWS SDK finds: " + e.Err.Error()
+	case e.Glue && e.Status == http.StatusForbidden:
+		return s + "the role's policy does not allow glue:GetSchemaVersion: " + e.Err.Error()
+	}
 	switch e.Status {
 	case 0:
 		return s + e.Err.Error() + " (is schema_registry_url right, and the registry up?)"
@@ -182,6 +191,9 @@ func (r *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, err
 	if r == nil {
 		return nil, errNoRegistry
 	}
+	if r.Glue() {
+		return nil, fmt.Errorf("schema id %d: %w", id, errGlue)
+	}
 	return r.cache.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*schemas.Schema, error) {
 		s, err := r.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
 		if err == nil {
@@ -198,6 +210,9 @@ func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 	}
 	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
 	return r.cache.cached(ctx, "guid-"+text, func(ctx context.Context) (*schemas.Schema, error) {
+		if r.Glue() {
+			return r.glueVersion(ctx, text)
+		}
 		s, err := r.schema(ctx, "schema "+text, "/schemas/guids/"+text)
 		var e *Error
 		switch {
@@ -216,7 +231,7 @@ func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 // a CRC-64-AVRO fingerprint, with the errors of SchemaByID. fingerprints returns those of a schema.
 func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
 	fingerprints func(*schemas.Schema) []uint64) (*schemas.Schema, error) {
-	if r == nil || len(subjects) == 0 {
+	if !r.HasIDs() || len(subjects) == 0 {
 		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
 	}
 	return r.cache.cached(ctx, fingerprintName(fingerprint), func(ctx context.Context) (*schemas.Schema, error) {

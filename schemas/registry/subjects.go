@@ -23,6 +23,9 @@ func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text strin
 	if r == nil {
 		return 0, errNoRegistry
 	}
+	if r.Glue() {
+		return 0, errGlue
+	}
 	return r.cache.remembered(subject, text, func() (int32, error) {
 		var a struct{ ID int32 }
 		err := r.call(ctx, fmt.Sprintf("registering subject %q", subject), http.MethodPost,
@@ -36,6 +39,9 @@ func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text strin
 func (r *Client) Lookup(ctx context.Context, subject, schemaJSON string) (int32, error) {
 	if r == nil {
 		return 0, errNoRegistry
+	}
+	if r.Glue() {
+		return 0, errGlue
 	}
 	return r.cache.remembered(subject, schemaJSON, func() (int32, error) {
 		var a answer
@@ -61,6 +67,9 @@ func (r *Client) Latest(ctx context.Context, subject string) (*schemas.Schema, e
 	if r == nil {
 		return nil, errNoRegistry
 	}
+	if r.Glue() {
+		return nil, errGlue
+	}
 	return r.version(ctx, subject, "latest")
 }
 
@@ -68,6 +77,9 @@ func (r *Client) Latest(ctx context.Context, subject string) (*schemas.Schema, e
 func (r *Client) Versions(ctx context.Context, subject string) ([]int, error) {
 	if r == nil {
 		return nil, errNoRegistry
+	}
+	if r.Glue() {
+		return nil, errGlue
 	}
 	var versions []int
 	err := r.call(ctx, fmt.Sprintf("versions of subject %q", subject), http.MethodGet,
@@ -80,6 +92,9 @@ func (r *Client) Versions(ctx context.Context, subject string) ([]int, error) {
 func (r *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok bool, reasons []string, err error) {
 	if r == nil {
 		return false, nil, errNoRegistry
+	}
+	if r.Glue() {
+		return false, nil, errGlue
 	}
 	var a struct {
 		OK       bool     `json:"is_compatible"`
@@ -97,6 +112,9 @@ func (r *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok
 func (r *Client) Ping(ctx context.Context) error {
 	if r == nil {
 		return errNoRegistry
+	}
+	if r.Glue() {
+		return r.pingGlue(ctx)
 	}
 	var subjects []string
 	return r.call(ctx, "subjects", http.MethodGet, "/subjects", nil, &subjects)

@@ -51,7 +51,7 @@ func (t *transport) call(ctx context.Context, op, method, path string, body, int
 	for i := range t.urls {
 		k := (first + i) % len(t.urls)
 		err := t.send(ctx, t.urls[k], op, method, path, sent, into)
-		if method == http.MethodGet && err != nil && errors.Is(err, ErrUnknownSchema) {
+		if (method == http.MethodGet || t.config.Sign != nil) && err != nil && errors.Is(err, ErrUnknownSchema) {
 			absent = err // of a replica that lags, perhaps
 			continue
 		}
@@ -80,7 +80,7 @@ func (t *transport) send(ctx context.Context, base *url.URL, op, method, path st
 	shown.User = nil
 	fail := func(status int, err error) *Error {
 		t.failures.Add(1)
-		return &Error{Op: op, URL: shown.String(), Status: status, Err: err}
+		return &Error{Op: op, URL: shown.String(), Status: status, Glue: t.config.Sign != nil, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.config.Timeout)
 	defer cancel()
@@ -96,6 +96,10 @@ func (t *transport) send(ctx context.Context, base *url.URL, op, method, path st
 		req.Header.Set(name, value)
 	}
 	switch {
+	case t.config.Sign != nil:
+		if err := t.signed(ctx, req, body); err != nil {
+			return fail(0, err)
+		}
 	case t.config.Token != nil:
 		token, err := t.config.Token(ctx)
 		if err != nil {
@@ -147,6 +151,12 @@ func (t *transport) send(ctx context.Context, base *url.URL, op, method, path st
 		said.Message = strings.TrimSpace(string(b[:min(len(b), 200)]))
 	}
 	e := &Error{Op: op, URL: shown.String(), Status: resp.StatusCode, Code: said.Code, Err: errors.New(said.Message)}
+	if t.config.Sign != nil {
+		if glueError(e, b); e.temporary() || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+			t.failures.Add(1)
+		}
+		return e
+	}
 	switch {
 	case isJSON && (resp.StatusCode == http.StatusNotFound ||
 		method == http.MethodGet && (resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnprocessableEntity)):

@@ -37,6 +37,11 @@ func (e *examination) registry(ctx context.Context) {
 		e.r.OK("schema registry", "%s: reached", config.RedactURLs(strings.Join(e.c.Registry.URLs, ",")))
 		return
 	}
+	if reg.Glue() {
+		e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: "schema registry", Detail: err.Error(), err: err})
+		e.reg = nil
+		return
+	}
 	// A start needs less than a list of all subjects.
 	for _, out := range OutputSchemas(e.c) {
 		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.Topic), out.Schema); lookup != nil && !errors.Is(lookup, registry.ErrUnknownSchema) {
@@ -56,7 +61,7 @@ func (e *examination) registry(ctx context.Context) {
 // a fault (judge).
 func (e *examination) schemas(ctx context.Context) {
 	e.unfit = map[string][]Finding{}
-	if e.reg == nil || e.down {
+	if !e.reg.HasIDs() || e.down {
 		return
 	}
 	for _, in := range e.inputs {

@@ -36,6 +36,8 @@ func unframed(b []byte) (framed bool, body []byte) {
 		return true, b[5:]
 	case len(b) >= 17 && b[0] == schemas.MagicGUID:
 		return true, b[17:]
+	case schemas.IsGlue(b) && b[1] == schemas.GlueBare:
+		return true, b[schemas.GlueBytes:]
 	case len(b) >= 10 && b[0] == schemas.SingleObject0 && b[1] == schemas.SingleObject1:
 		return true, b[10:]
 	}

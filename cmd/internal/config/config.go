@@ -111,7 +111,7 @@ type groupSettings struct {
 }
 
 type registrySettings struct {
-	URLs     []string      `env:"URL" url:"true" doc:"Base URLs of a schema registry with the Confluent API, tried in order. Needed for records in Confluent framing."`
+	URLs     []string      `env:"URL" url:"true" doc:"Base URLs of a schema registry with the Confluent API, tried in order, or the endpoint of AWS Glue, such as https://glue.eu-west-1.amazonaws.com. Needed for records in Confluent framing."`
 	Username string        `env:"USERNAME" doc:"User name for basic authentication."`
 	Password Secret        `env:"PASSWORD" doc:"Password for basic authentication."`
 	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`

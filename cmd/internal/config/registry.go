@@ -2,6 +2,8 @@ package config
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +34,10 @@ func (c *Config) RegistryConfig() (cfg registry.Config, ok bool, err error) {
 	if cfg.CacheDir == Off {
 		cfg.CacheDir = ""
 	}
+	if region := s.glueRegion(); region != "" {
+		signer := credentials.NewAWS(region)
+		cfg.Sign = func(ctx context.Context, req *http.Request, body []byte) error { return signer.Sign(ctx, req, "glue", body) }
+	}
 	switch {
 	case s.OAuth.TokenURL != "":
 		o, err := s.OAuth.source("schema_registry_oauth")
@@ -59,6 +65,19 @@ func (c *Config) RegistryConfig() (cfg registry.Config, ok bool, err error) {
 	}
 	return cfg, true, nil
 }
+
+// glueRegion returns the region of AWS Glue; "" where the registry is another.
+func (s *registrySettings) glueRegion() (region string) {
+	for _, u := range s.URLs {
+		if p, err := url.Parse(u); err == nil && region == "" {
+			region = credentials.GlueRegion(p.Hostname())
+		}
+	}
+	return region
+}
+
+// HasIDs reports whether there is a registry that gives schemas ids: AWS Glue does not.
+func (s *registrySettings) HasIDs() bool { return len(s.URLs) > 0 && s.glueRegion() == "" }
 
 // NewRegistry makes the client of the schema registry; nil where none is set. It sends no
 // request yet.
@@ -94,8 +113,10 @@ func (c *Config) OutputText() string {
 		return "plain JSON"
 	case c.Output.NeedsNoSchemas():
 		return "plain JSON, because the records need no schema registry and there is none"
-	case len(c.Registry.URLs) > 0:
+	case c.Registry.HasIDs():
 		return "Avro, with the ids of its schemas in the registry"
+	case c.Registry.glueRegion() != "":
+		return "Avro in single-object encoding, because schemas of AWS Glue have no ids; " + Prefix + "OUTPUT_FORMAT=json makes it plain JSON"
 	case given:
 		return "Avro in single-object encoding, because there is no schema registry"
 	}

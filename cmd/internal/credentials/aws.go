@@ -21,7 +21,7 @@ import (
 	"odradek/processor/kafka"
 )
 
-// AWS signs logins at brokers of Amazon MSK with the credentials that the AWS SDK finds: in the environment, in a profile, by the
+// AWS signs logins at brokers of Amazon MSK, and requests to AWS Glue, with the credentials that the AWS SDK finds: in the environment, in a profile, by the
 // web identity of a Kubernetes service account (IRSA, Pod Identity), or from the role of a container or an instance.
 type AWS struct {
 	region string // "": of the broker's name, or the SDK's
@@ -43,6 +43,43 @@ func (a *AWS) Login() *kafka.Login {
 // hostRegion finds the region in the name of an MSK broker.
 var hostRegion = regexp.MustCompile(`\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?$`)
 
+// glueHost matches the endpoints of AWS Glue: public ones, of FIPS, of dual stack, and of a VPC.
+var glueHost = regexp.MustCompile(`^(?:[^.]+\.)?glue(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d)\.(?:vpce\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)$`)
+
+// GlueRegion returns the region of an endpoint of AWS Glue; "" for other hosts.
+func GlueRegion(host string) string {
+	if m := glueHost.FindStringSubmatch(strings.ToLower(host)); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Sign signs a request to a service of AWS in its headers, with the body that is sent.
+func (a *AWS) Sign(ctx context.Context, req *http.Request, service string, body []byte) error {
+	keys, err := a.keys(ctx)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(body)
+	if err := v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), service, a.region, a.now().UTC()); err != nil {
+		return fmt.Errorf("credentials: AWS: sign: %w", err)
+	}
+	return nil
+}
+
+// keys returns the credentials that the SDK finds.
+func (a *AWS) keys(ctx context.Context) (aws.Credentials, error) {
+	cfg, err := a.load(ctx)
+	if err != nil {
+		return aws.Credentials{}, fmt.Errorf("credentials: AWS: %w", err)
+	}
+	keys, err := cfg.Credentials.Retrieve(ctx)
+	if err != nil {
+		err = fmt.Errorf("credentials: AWS: no credentials in the environment, a profile, a service account or a role: %w", err)
+	}
+	return keys, err
+}
+
 // signatureTime is how long a signature is good.
 const signatureTime = "300"
 
@@ -62,9 +99,9 @@ func (a *AWS) message(ctx context.Context, host string) ([]byte, error) {
 	if region == "" {
 		return nil, errors.New("credentials: AWS: no region; set kafka_aws_region")
 	}
-	keys, err := cfg.Credentials.Retrieve(ctx)
+	keys, err := a.keys(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("credentials: AWS: no credentials in the environment, a profile, a service account or a role: %w", err)
+		return nil, err
 	}
 	query := url.Values{"Action": {"kafka-cluster:Connect"}, "X-Amz-Expires": {signatureTime}}
 	req := &http.Request{Method: http.MethodGet, Host: host, Header: http.Header{},

@@ -151,3 +151,56 @@ func TestAWSSources(t *testing.T) {
 		}
 	})
 }
+
+// TestGlueSignature: requests to AWS Glue are signed as AWS's library for Python signs them (testdata/glue.py).
+func TestGlueSignature(t *testing.T) {
+	b, err := os.ReadFile("testdata/glue.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			Region, Token, Method, URL, Body string
+			At                               time.Time
+			Headers                          map[string]string
+		}
+	}
+	if err := json.Unmarshal(b, &file); err != nil || len(file.Cases) != 3 {
+		t.Fatalf("%d cases: %v", len(file.Cases), err)
+	}
+	for _, c := range file.Cases {
+		alone(t, map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+			"AWS_SESSION_TOKEN": c.Token})
+		req, err := http.NewRequestWithContext(t.Context(), c.Method, c.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"X-Amz-Target", "Content-Type"} {
+			req.Header.Set(name, c.Headers[name])
+		}
+		region := GlueRegion(req.URL.Hostname())
+		a := NewAWS(region)
+		a.now = func() time.Time { return c.At }
+		if err := a.Sign(t.Context(), req, "glue", []byte(c.Body)); err != nil || region != c.Region {
+			t.Fatalf("%s, region %s: %v", c.URL, region, err)
+		}
+		for name, want := range c.Headers {
+			if got := req.Header.Get(name); got != want {
+				t.Errorf("%s: %s:\n got %s\nwant %s", c.URL, name, got, want)
+			}
+		}
+	}
+}
+
+func TestGlueRegion(t *testing.T) {
+	for host, want := range map[string]string{
+		"glue.eu-west-1.amazonaws.com": "eu-west-1", "glue-fips.us-gov-west-1.amazonaws.com": "us-gov-west-1",
+		"glue.cn-north-1.amazonaws.com.cn": "cn-north-1", "glue.ap-southeast-2.api.aws": "ap-southeast-2",
+		"vpce-0a1b-2c3d.glue.eu-west-1.vpce.amazonaws.com": "eu-west-1",
+		"registry.eu-west-1.amazonaws.com":                 "", "glue.example.com": "", "glue.eu-west-1.amazonaws.com.example.com": "",
+	} {
+		if got := GlueRegion(host); got != want {
+			t.Errorf("%s: %q, want %q", host, got, want)
+		}
+	}
+}

@@ -239,7 +239,8 @@ func (t *topicSample) look() (d detectedFormat) {
 				if isJSON(v[5:]) {
 					d.framedJSON++
 				}
-			case len(v) > 10 && v[0] == schemas.SingleObject0 && v[1] == schemas.SingleObject1, len(v) > 17 && v[0] == schemas.MagicGUID:
+			case len(v) > 10 && v[0] == schemas.SingleObject0 && v[1] == schemas.SingleObject1, len(v) > 17 && v[0] == schemas.MagicGUID,
+				schemas.IsGlue(v):
 				d.framed++
 			case formats.Like(v) != "":
 				d.like[formats.Like(v)]++
