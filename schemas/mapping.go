@@ -328,7 +328,7 @@ func (m Mapping) paths() (*Layout, error) {
 		if c := values[text]; c != nil {
 			c.slot, c.field, c.accept = l.Width, i, accepts[i]
 			l.computed = append(l.computed, *c)
-		} else if prefix, ok := wildcardOf(text); ok {
+		} else if prefix, _, ok := wildcardOf(text); ok {
 			segs, err = parsePath(prefix)
 		} else {
 			segs, err = parsePath(text)

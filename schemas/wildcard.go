@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A field that ends with "*", as "metrics.*", stands for each number below the path in front of it, at any depth: a leaf. Which
+// A field that ends with "*", as "metrics.*", stands for each number below the path in front of it, at any depth: a leaf. A "*"
+// before the end stands for one name: of "metrics.*.value" the leaves are the numbers value of all objects in metrics. Which
 // leaves there are is in each record, and each is a sample of the series that has the leaf's path in its key (Splitter). A
 // program that reads the place of such a field calls Reading.Enter and Exit around each name on the way, and AddLeaf or
 // LeaveOut for each value.
@@ -18,29 +19,66 @@ import (
 type wildcard struct {
 	prefix   []byte   // path in front of the "*", as Under writes it; empty: the record
 	apart    [][]byte // paths of leaves that are the key or the time
+	rest     []string // of the field after prefix, "*" for one name, or at the end for one or more; nil: any path
 	fromText bool
 	field    *Sink // as in Layout.columns
 }
 
-// wildcardOf returns the path in front of the "*" of a field, and whether it is such a field.
-func wildcardOf(field string) (prefix string, ok bool) {
-	if field == "*" {
-		return "@value", true
+const anyName = "*"
+
+// wildcardOf returns the path in front of the first "*" of a field, the parts from there on, and whether it has one.
+func wildcardOf(field string) (prefix string, rest []string, ok bool) {
+	parts := split(field, '.')
+	i := slices.Index(parts, anyName)
+	switch {
+	case i < 0:
+		return "", nil, false
+	case i == 0:
+		return "@value", parts, true
 	}
-	prefix, ok = strings.CutSuffix(field, ".*")
-	return prefix, ok && !strings.HasSuffix(prefix, `\`)
+	return strings.Join(parts[:i], "."), parts[i:], true
+}
+
+// matches reports whether a path, as appendName writes it, is one that the parts of a field stand for.
+func matches(rest []string, path []byte) bool {
+	for i, part := range rest {
+		if len(path) == 0 {
+			return false
+		}
+		if part == anyName && i == len(rest)-1 {
+			return true
+		}
+		end := 0
+		for end < len(path) && path[end] != '.' {
+			if path[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if part != anyName && part != string(path[:end]) {
+			return false
+		}
+		path = path[min(end+1, len(path)):]
+	}
+	return len(path) == 0
 }
 
 // IsWildcard reports whether a field stands for each number below a path.
 func IsWildcard(field string) bool {
-	_, ok := wildcardOf(field)
+	_, _, ok := wildcardOf(field)
 	return ok
 }
 
 // WildcardHas reports whether a field is such a one, and a leaf of it may have that path.
 func WildcardHas(field, leaf string) bool {
-	prefix, ok := wildcardOf(field)
-	return ok && (prefix == "@value" || strings.HasPrefix(leaf, prefix+"."))
+	prefix, rest, ok := wildcardOf(field)
+	if prefix != "@value" {
+		in := false
+		if leaf, in = strings.CutPrefix(leaf, prefix+"."); !in {
+			return false
+		}
+	}
+	return ok && matches(rest, []byte(leaf))
 }
 
 // wildcardField has the layout know its field that stands for each number below a path, if it has one. It returns what is wrong.
@@ -58,6 +96,18 @@ func (m Mapping) wildcardField(l *Layout) (faults []error) {
 		return []error{fmt.Errorf("schemas: field %q is each number below a path: it has no array in it, and no DECIMALS", s.Text)}
 	}
 	l.wildcard = &wildcard{prefix: pathOf(s.Segs), fromText: m.TextNumbers, field: s}
+	if _, rest, _ := wildcardOf(s.Text); len(rest) > 1 {
+		for _, part := range rest {
+			if part != anyName {
+				segs, err := parsePath(part)
+				if err != nil || counted(segs) > 0 {
+					return []error{fmt.Errorf("schemas: field %q: after a * there are names of fields, and no array", s.Text)}
+				}
+				part = string(pathOf(segs))
+			}
+			l.wildcard.rest = append(l.wildcard.rest, part)
+		}
+	}
 	for j := range l.Sinks {
 		if c := &l.Sinks[j]; c.Role == RoleKey || c.Role == RoleTime {
 			l.wildcard.apart = append(l.wildcard.apart, pathOf(c.Segs))
@@ -138,8 +188,17 @@ func (r *Reading) Enter(name []byte) (back int) {
 // Exit goes back to where Enter was called.
 func (r *Reading) Exit(back int) { r.leaves.path = r.leaves.path[:back] }
 
-// apart reports whether the present place is the key's or the time's.
+// apart reports whether the present place is the key's or the time's, or none that the field stands for.
 func (l *Layout) apart(r *Reading) bool {
+	if w := l.wildcard; w.rest != nil {
+		path := r.leaves.path[len(w.prefix):]
+		if len(w.prefix) > 0 && len(path) > 0 {
+			path = path[1:] // the dot
+		}
+		if !matches(w.rest, path) {
+			return true
+		}
+	}
 	return slices.ContainsFunc(l.wildcard.apart, func(path []byte) bool { return bytes.Equal(path, r.leaves.path) })
 }
 

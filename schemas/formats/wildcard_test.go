@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,17 +39,19 @@ func tree(rng *rand.Rand, depth int) map[string]any {
 }
 
 // flatten is the plain reference: the numbers below a path, and how many values are neither numbers nor null.
-func flatten(m map[string]any, path string, apart []string, texts bool, out map[string]float64) (left int) {
+func flatten(m map[string]any, path string, apart []string, takes func(path string) bool, texts bool, out map[string]float64) (left int) {
 	for name, v := range m {
 		at := strings.ReplaceAll(schemas.Under(path, name), "/", "%2F")
-		if slices.Contains(apart, at) {
+		if inner, ok := v.(map[string]any); ok && !slices.Contains(apart, at) {
+			left += flatten(inner, at, apart, takes, texts, out)
+			continue
+		}
+		if slices.Contains(apart, at) || takes != nil && !takes(at) {
 			continue
 		}
 		switch v := v.(type) {
 		case float64:
 			out[at] = v
-		case map[string]any:
-			left += flatten(v, at, apart, texts, out)
 		case string:
 			switch {
 			case texts && v == "7.5":
@@ -92,6 +95,7 @@ func TestWildcard(t *testing.T) {
 		schemas.Mapping
 		prefix string
 		apart  []string
+		takes  func(path string) bool
 		dec    *Decoder
 		r      schemas.Reading
 	}
@@ -100,6 +104,16 @@ func TestWildcard(t *testing.T) {
 		list = append(list,
 			&mapped{Mapping: schemas.Mapping{Fields: []string{"m.x.*"}, TextNumbers: texts}, prefix: "m.x"},
 			&mapped{Mapping: schemas.Mapping{Fields: []string{"*"}, TextNumbers: texts}, apart: []string{"id", "at"}})
+	}
+	for field, pattern := range map[string]string{ // some with a "*" before the end
+		"m.x.*.b": `m\.x\.@\.b`, "m.x.*.*": `m\.x\.@\..+`, `m.*.c\.d`: `m\.@\.c\\\.d`, "*.x.*.a": `@\.x\.@\.a`, "*.a": `@\.a`, "*.*.*": `@\.@\..+`,
+		"m.*.*.*.b": `m\.@\.@\.@\.b`,
+	} {
+		expression := regexp.MustCompile("^" + strings.ReplaceAll(pattern, "@", `([^.\\]|\\.)+`) + "$")
+		for _, texts := range []bool{false, true} {
+			list = append(list, &mapped{Mapping: schemas.Mapping{Fields: []string{field}, TextNumbers: texts}, apart: []string{"id", "at"},
+				takes: expression.MatchString})
+		}
 	}
 	for _, m := range list {
 		m.Key, m.Time = "id", "at"
@@ -118,7 +132,7 @@ func TestWildcard(t *testing.T) {
 				from = inner
 			}
 			want := map[string]float64{}
-			left := flatten(from, m.prefix, m.apart, m.TextNumbers, want)
+			left := flatten(from, m.prefix, m.apart, m.takes, m.TextNumbers, want)
 			if err := m.dec.Decode(t.Context(), nil, text, 7, nil, &m.r); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
@@ -127,6 +141,11 @@ func TestWildcard(t *testing.T) {
 			}
 			if (m.r.Skipped == schemas.SkippedUnmapped) != (len(want) == 0) {
 				t.Fatalf("%s of %s: skipped as %q", m.Fields[0], text, m.r.Skipped)
+			}
+			for name := range want {
+				if !schemas.WildcardHas(m.Fields[0], name) {
+					t.Fatalf("%s has no %s", m.Fields[0], name)
+				}
 			}
 		}
 	}
@@ -174,9 +193,10 @@ func TestWildcardAvro(t *testing.T) {
 	mm, dm := of("m.*")
 	mp, dp := of("p.*")
 	ma, da := of("*")
+	mi, di := of("p.*.i")
 	var r schemas.Reading
 	for range 600 {
-		inMap, inRecord := map[string]float64{}, map[string]float64{}
+		inMap, inRecord, deep := map[string]float64{}, map[string]float64{}, map[string]float64{}
 		leftMap, leftRecord, n := 0, 1, 0
 		body := avro.AppendLong(avro.AppendText(nil, "k"), 5)
 		for _, name := range wildcardNames {
@@ -199,7 +219,7 @@ func TestWildcardAvro(t *testing.T) {
 			body = append(body, 0)
 		} else {
 			body = append(avro.AppendLong(avro.AppendText(avro.AppendLong(append(body, 2), 1), "i"), 0), 2*9, 0)
-			inRecord["p.in.i"] = 9
+			inRecord["p.in.i"], deep["p.in.i"] = 9, 9
 		}
 		all := maps.Clone(inMap)
 		maps.Copy(all, inRecord)
@@ -208,7 +228,7 @@ func TestWildcardAvro(t *testing.T) {
 			d    *Decoder
 			want map[string]float64
 			left int
-		}{{mm, dm, inMap, leftMap}, {mp, dp, inRecord, leftRecord}, {ma, da, all, leftMap + leftRecord}} {
+		}{{mi, di, deep, 0}, {mm, dm, inMap, leftMap}, {mp, dp, inRecord, leftRecord}, {ma, da, all, leftMap + leftRecord}} {
 			if err := c.d.Decode(t.Context(), nil, body, 7, nil, &r); err != nil {
 				t.Fatalf("%s: %v", c.m.Fields[0], err)
 			}
@@ -251,12 +271,33 @@ func TestWildcardFaults(t *testing.T) {
 	if got := samplesOf(t, m, &r); got["m.x"] != 1 || !math.IsNaN(got["m.y"]) {
 		t.Errorf("samples %v", got)
 	}
-	for _, fields := range [][]string{{"m.*", "x"}, {"m[2].*"}, {"@x.*"}} {
+	for _, fields := range [][]string{{"m.*", "x"}, {"m[2].*"}, {"@x.*"}, {"m.*.x[2]"}, {"m.*."}} {
 		if err := (schemas.Mapping{Fields: fields}).Validate(); err == nil {
 			t.Errorf("%v is taken", fields)
 		}
 	}
 	if err := (schemas.Mapping{Fields: []string{`m.\*`}}).Validate(); err != nil || schemas.IsWildcard(`m.\*`) {
 		t.Error("a field that is called * is taken for a wildcard")
+	}
+}
+
+// TestWildcardOfReadings: a "*" before the end, below an array of readings.
+func TestWildcardOfReadings(t *testing.T) {
+	m := schemas.Mapping{Key: "id", Time: "points.at", Fields: []string{"points.*.value"}, Readings: "points"}
+	d := wildcardDecoder(t, m, Options{Format: "json"})
+	var r schemas.Reading
+	text := `{"id":"k","points":[{"at":1,"a":{"value":2,"unit":"C"},"b":{"value":3,"x":{"value":9}}},{"at":2,"a":{"value":4},"value":7}]}`
+	if err := d.Decode(t.Context(), nil, []byte(text), 7, nil, &r); err != nil || len(r.Rejected) != 0 {
+		t.Fatal(err, r.Rejected)
+	}
+	s := schemas.NewSplitter(m.Fields)
+	var got []string
+	for i := range s.Samples(&r) {
+		key, at, values := s.Sample(&r, i)
+		got = append(got, fmt.Sprintf("%s at %d: %v", key, at/1000, values[0]))
+	}
+	want := []string{"k/points.a.value at 1: 2", "k/points.b.value at 1: 3", "k/points.a.value at 2: 4"}
+	if !slices.Equal(got, want) {
+		t.Errorf("samples %q, want %q", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package influx
 
 import (
 	"strconv"
+	"strings"
 
 	"odradek/schemas"
 )
@@ -29,7 +30,7 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 			return nil
 		}
 	case s.Wildcard:
-		if first == pathFields && len(s.Segs) == 1 {
+		if first == pathFields && len(s.Segs) == 1 && strings.HasSuffix(s.Text, "fields.*") {
 			return nil
 		}
 	case first == pathFields && named:

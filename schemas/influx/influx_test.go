@@ -327,6 +327,7 @@ func TestPaths(t *testing.T) {
 		`field "fields.a.b": is not`:       {Fields: []string{"fields.a.b"}},
 		`field "fields.v[3]": is no array`: {Fields: []string{"fields.v[3]"}},
 		`time "time": is not timestamp`:    {Time: "time", Fields: []string{"fields.v"}},
+		`field "fields.*.x": is not`:       {Fields: []string{"fields.*.x"}},
 		`readings "fields": is not @value`: {Readings: "fields", Fields: []string{"fields.v"}},
 	} {
 		if faults := errors.Join(Format.Check(m, &schemas.Schema{})...); faults == nil || !strings.Contains(faults.Error(), want) {

@@ -43,6 +43,7 @@ func TestWildcard(t *testing.T) {
 	maps.Copy(all, ofSlots)
 	for path, want := range map[string]map[string]float64{
 		"tags.*": ofTags, "slots.*": ofSlots, "site.*": {"site.temperature": 0}, "*": all,
+		"slots.*.gain": {"slots.-7.gain": 1.5}, "*.temperature": {"site.temperature": 0}, "slots.*.*": ofSlots,
 	} {
 		mapping := schemas.Mapping{Key: "device", Time: "millis", Fields: []string{path}}
 		p, _ := compile(t, mapping)

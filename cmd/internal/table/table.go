@@ -238,6 +238,10 @@ func columnsOf(o *Options, have []string) (c tableColumns, err error) {
 			errs = append(errs, fmt.Errorf("%s: %q is an array, which only Avro files have; name a column for each value", setting, path))
 			return ""
 		}
+		if schemas.IsWildcard(path) {
+			errs = append(errs, fmt.Errorf("%s: %q is for records; of a file with columns name each column, of %s", setting, path, strings.Join(have, ", ")))
+			return ""
+		}
 		if !slices.Contains(have, name) {
 			errs = append(errs, fmt.Errorf("no column %q (%s); the file has %s", name, setting, strings.Join(have, ", ")))
 		}

@@ -253,6 +253,11 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
 		}
 	}
+	wild := testOptions
+	wild.Mapping.Fields = []string{"*"}
+	if _, err := Open(file("f.csv", "t,v\n1,2\n"), wild); err == nil || !strings.Contains(err.Error(), `"*" is for records`) {
+		t.Error(err)
+	}
 	if _, err := List([]string{t.TempDir()}); err == nil {
 		t.Error("an empty folder is no fault")
 	}

@@ -128,14 +128,13 @@ func (r *Reading) exampleKeys() (keys [][]byte) {
 	return keys
 }
 
+// unescaped hides what is behind a backslash in a path: it is part of a name.
+var unescaped = strings.NewReplacer(`\\`, "_", `\.`, "_", `\`, "_")
+
 // wildcard reports whether the one field stands for each number below a path, as schemas.IsWildcard does, which this package may not
-// import. A dot behind a backslash is part of a name.
+// import.
 func (r *Reading) wildcard() bool {
-	if len(r.Fields) != 1 {
-		return false
-	}
-	path, ok := strings.CutSuffix(r.Fields[0], ".*")
-	return r.Fields[0] == "*" || ok && !strings.HasSuffix(path, `\`)
+	return len(r.Fields) == 1 && slices.Contains(strings.Split(unescaped.Replace(r.Fields[0]), "."), "*")
 }
 
 // fieldOf returns the field that an entry of Transforms or Aggregates names of the series with a key, where each field is one: its
