@@ -177,6 +177,10 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 			f.late = append(f.late, i)
 		case state.Held:
 			held = true
+			if s.HeldLate() {
+				f.side.noteLate(rec, sample.Key)
+				f.late = append(f.late, i)
+			}
 		}
 		if len(s.Suspects.Refused) > 0 {
 			if err := f.makeRoom(ctx); err != nil { // all that the sample's vote has refused is there then

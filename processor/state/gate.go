@@ -27,13 +27,17 @@ type gate struct {
 	decided   int64   // the offset of that decision
 	passed    bool    // it is an advance, which closes intervals of all series
 	outcome   Outcome // of the newest sample
+	closed    bool    // that is held, and an advance has closed its interval
 }
 
 // turn is a sample whose turn has come.
 type turn struct {
 	attached
 	out Outcome // of admit
-	key *Key    // which admit was given; nil: the series had none
+	// closed: it is held, by the order of its series, but an advance has closed its interval, so that it is late when it is
+	// released. It is held all the same: after another reading came between, its interval may be an open one.
+	closed bool
+	key    *Key // which admit was given; nil: the series had none
 }
 
 // accepted reports whether the sample is folded or held.
@@ -56,15 +60,16 @@ func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
 		suspect = s.weigh(sm)
 	} else {
 		k := s.Keys.Get(sm.Key)
-		s.gate.line = append(s.gate.line, turn{attached{Sample: *sm}, s.admit(sm, k), k})
+		out := s.admit(sm, k)
+		s.gate.line = append(s.gate.line, turn{attached{Sample: *sm}, out, out == Held && s.closedBefore(k, sm.Time), k})
 	}
 	if len(s.orphans.orphaned) > 0 && s.publishes() && !suspect {
 		s.closeAllOrphans(sm)
 	}
-	s.gate.outcome = Held
+	s.gate.outcome, s.gate.closed = Held, false
 	for i := range s.gate.line {
 		if t := &s.gate.line[i]; t.Offset == sm.Offset {
-			s.gate.outcome = t.out
+			s.gate.outcome, s.gate.closed = t.out, t.closed
 		}
 	}
 	if !s.release(b, true) {
@@ -85,6 +90,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 		t := &s.gate.line[i]
 		t.key = s.Keys.Get(t.Key)
 		t.out = s.admit(&t.Sample, t.key)
+		t.closed = t.out == Held && s.closedBefore(t.key, t.Time)
 		if !t.accepted() {
 			s.Keys.refusing.add(t.key)
 			continue
@@ -135,6 +141,15 @@ func (s *State) admit(sm *Sample, k *Key) Outcome {
 	}
 	return Scored
 }
+
+// closedBefore reports whether the interval of a key's sample is closed.
+func (s *State) closedBefore(k *Key, time int64) bool {
+	return s.intervals.any && k != nil && k.Interval != nil && time < k.Interval.Start
+}
+
+// HeldLate reports whether the sample for which Fold has just returned Held will be late when it is released, because an advance has
+// closed its interval.
+func (s *State) HeldLate() bool { return s.gate.closed }
 
 // tooLate reports whether a sample of a key, which may be nil, is further behind than the lateness allows.
 func (s *State) tooLate(k *Key, time int64) bool {
@@ -208,7 +223,7 @@ func (s *State) beginTurn() {
 	if !t.accepted() {
 		s.Counts[s.counted(t.out, t.Offset)]++
 	}
-	if t.out == Late && t.Offset < s.turn() {
+	if (t.out == Late || t.closed) && t.Offset < s.turn() {
 		s.refuse(&t.attached, Late)
 	}
 	if t.Time > s.maxTime {

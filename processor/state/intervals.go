@@ -15,7 +15,8 @@ import (
 //
 // An interval closes before the next sample of its series, in their order, that is not in it. It closes earlier when the
 // watermark reaches its end: with a lateness of the partition, as no sample in it is in time any more; where each series has its own
-// order, only with an advance (advance.go). Then later samples of the series in it are late: no window has them.
+// order, only with an advance (advance.go). Then later samples of the series in it are late: no window has them. By series they are
+// held first, and counted when they are released; HeldLate tells when they come, while their records are at hand.
 //
 // An interval without values becomes a missing sample, or zeros (EmptyZero). Intervals without samples become samples only where that
 // makes a difference: with EmptyZero and with Hold; of a series that has no sample for long, the first series.MostEmpty.
