@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-13s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up packages packages-test compose-test arm-test release image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up packages packages-test compose-test cluster-test arm-test release image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -76,7 +76,7 @@ long: ## before a release: all tests, all of them required, on three versions of
 	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
 	cd deploy/test/connect && ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry $(GO) test -count=1 ./...
 	cd deploy/test/traces && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
-	$(MAKE) release packages-test compose-test arm-test
+	$(MAKE) release packages-test compose-test cluster-test arm-test
 	$(MAKE) fuzz FUZZTIME=2m
 
 # Without processor/state, whose states are each for one goroutine.
@@ -134,6 +134,9 @@ release: packages ## the same twice, which has to give the same bytes
 
 compose-test: ## docker-compose.yml on a Docker of its own: built, started, scaled, killed, deleted; needs root and Debian
 	scripts/compose-test.sh
+
+cluster-test: ## manifests and chart on a Kubernetes of its own: applied, upgraded, rolled back, scaled, drained; needs root and Debian
+	scripts/cluster-test.sh
 
 arm-test: ## tests of the detectors' arithmetic without amd64's assembly, for arm64, emulated; needs qemu-user
 	command -v qemu-aarch64 >/dev/null || apt-get install -y -q --no-install-recommends qemu-user

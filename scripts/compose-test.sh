@@ -15,100 +15,23 @@ cd "$(dirname "$0")/.."
 steps=("$@")
 [[ $# -gt 0 ]] || steps=(build up scale kill outage restart again faults down)
 work=${COMPOSE_WORK:-$(mktemp -d /var/tmp/odradek-compose.XXXXXX)}
-mkdir -p "$work/data" "$work/programs"
-engine=$work/engine
-started=()
-ended() {
-	kill -9 "${started[@]}" 2>/dev/null || true # unshare takes all in its namespaces with it
-	wait 2>/dev/null || true
-	find /sys/fs/cgroup -depth -type d -path '*/odradek-compose*' -exec rmdir {} + 2>/dev/null || true
-	[[ ${COMPOSE_WORK:-} ]] || rm -rf --one-file-system "$work"
-}
-trap ended EXIT
-trap 'exit 1' INT TERM
-say() { printf '== %s (%d s)\n' "$*" "$SECONDS"; }
+KEEP=${COMPOSE_WORK:-} name=compose
+packages=docker-compose,wget,prometheus
+. scripts/engine.sh
+mkdir -p "$work/programs"
 fail() {
 	echo "compose-test: $*" >&2
 	compose ps -a >&2 || true
 	compose logs --tail 15 >&2 || true
 	exit 1
 }
-command -v slirp4netns >/dev/null || apt-get install -y -q --no-install-recommends slirp4netns >/dev/null
-
-if ! [[ -e $work/complete ]]; then
-	say "a Debian, for Docker and for the images"
-	rm -rf --one-file-system "$engine"
-	scripts/debian-root.sh trixie "$engine" \
-		ca-certificates,iproute2,docker.io,docker-cli,docker-compose,docker-buildx,iptables,jq,curl,wget,git,make,gcc,libc6-dev,prometheus
-	touch "$work/complete"
-fi
 say "programs"
-cache=${ODRADEK_TEST_CACHE:-$HOME/.cache/odradek-test}
-kafka=$(sed -n 's|.*image: apache/kafka:||p' docker-compose.yml)
-registry=$(sed -n 's|.*image: apicurio/apicurio-registry:||p' docker-compose.yml)
-if ! [[ -d $cache/kafka-$kafka/lib && -d $cache/apicurio-registry-$registry/lib ]]; then # a start of both gets the jars
-	go run ./processor/kafkatest/up "$kafka" >"$work/up" &
-	started+=($!)
-	for ((i = 0; i < 300; i++)); do grep -q TEST_KAFKA "$work/up" && break; sleep 1; done
-	kill -INT $!
-fi
+jars
 CGO_ENABLED=0 go build -o "$work/programs/grafana" deploy/test/compose/grafana.go
 CGO_ENABLED=0 go build -o "$work/judge" deploy/test/compose/judge.go
-
-cat >"$work/boot" <<'END'
-set -e
-work=$1 tree=$2 engine=$1/engine
-mount --bind "$engine" "$engine"
-mount -t tmpfs tmpfs "$engine/run"
-mount -t tmpfs tmpfs "$engine/tmp"
-mount -t proc proc "$engine/proc"
-mount --rbind /sys "$engine/sys"
-mount --rbind /dev "$engine/dev"
-bind() { mkdir -p "$engine$2"; mount --bind "$1" "$engine$2"; }
-bind "$work/data" /var/lib/docker
-bind "$work" /work
-bind "$tree" /tree
-bind "$3" /context/go
-bind "$4" /context/kafka-jars
-bind "$5" /context/registry-jars
-cp /etc/resolv.conf "$engine/etc/"
-cp "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$engine/etc/ca.pem"
-ip link set lo up
-mkdir -p "$engine/old"
-cd "$engine"
-pivot_root . old
-cd /
-umount -l /old
-echo 1 >/proc/sys/net/ipv4/ip_forward
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
-while true; do # dockerd that is ended is started again, as systemd does
-	dockerd --host unix:///run/docker.sock --cgroup-parent odradek-compose --dns 10.0.2.3 --default-address-pool base=198.18.0.0/16,size=24 --bip 198.19.0.1/24 >>/work/dockerd.log 2>&1 || true
-done
-END
-: >"$work/dockerd.log"
-unshare --fork --pid --mount --propagation private --net --uts --ipc --kill-child bash "$work/boot" "$work" "$PWD" "$(go env GOROOT)" \
-	"$cache/kafka-$kafka/lib" "$cache/apicurio-registry-$registry" >"$work/boot.log" 2>&1 &
-started+=($!)
-sleep 1
-first=$(pgrep -P "${started[-1]}")
-slirp4netns --configure --mtu=1500 "$first" tap0 >"$work/slirp.log" 2>&1 &
-uplink=$!
-started+=($uplink)
-inside() { nsenter -t "$first" -p -m -n -u -i -r -w env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root COMMIT="$commit" "$@"; }
-docker() { inside docker "$@"; }
+boot "$(go env GOROOT)=/context/go" "$cache/kafka-$kafka/lib=/context/kafka-jars" "$cache/apicurio-registry-$registry=/context/registry-jars"
 compose() { inside docker compose --project-directory /tree "$@"; }
 judge() { nsenter -t "$first" -n "$work/judge" "$@" || fail "judge $*"; }
-commit=$(git describe --always --dirty --exclude '*')
-answers() { docker version >/dev/null 2>&1; }
-within() { # SECONDS COMMAND: succeeds when the command does
-	local end=$((SECONDS + $1))
-	shift
-	until "$@"; do
-		((SECONDS < end)) || return 1
-		sleep 1
-	done
-}
-within 60 answers || { cat "$work/boot.log" >&2; tail -5 "$work/dockerd.log" >&2; echo "compose-test: dockerd does not start" >&2; exit 1; }
 
 # containers SERVICE: their ids.
 containers() { compose ps -aq "$@"; }
@@ -123,11 +46,9 @@ workers=1 # of the service worker
 expect_healthy() { within "$1" healthy "$workers" || fail "not all of the demo with $workers of the service worker is healthy after $1 s"; }
 restarts() { docker inspect -f '{{.RestartCount}}' $(containers "$1"); }
 
-image() { docker build --progress plain "$@" >"$work/build.log" 2>&1 || { tail -30 "$work/build.log" >&2; false; }; }
-
 step_build() {
 	local standin name
-	docker image inspect debian:odradek >/dev/null 2>&1 || tar -C "$engine" --one-file-system --exclude='*docker*' --exclude='*containerd*' -c . | docker import - debian:odradek >/dev/null
+	image_base
 	mkdir -p "$work/jre" # with the files that links to /etc lead to, and without links that lead nowhere
 	(cd "$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")" && find -L . -type f -print0 | tar -ch --null -T -) | tar -C "$work/jre" -x
 	local golang prometheus grafana

@@ -1,14 +1,18 @@
 //go:build ignore
 
-// Command judge looks, for scripts/compose-test.sh, at the topics of docker-compose.yml's demo, with a client that is not ours.
+// Command judge looks, for scripts/compose-test.sh and scripts/cluster-test.sh, at a demo's topics, with a client that is not ours.
+// ODRADEK_KAFKA_BROKERS and ODRADEK_GROUP name another broker and group than those of docker-compose.yml.
 //
 //	judge first SECONDS     waits for the first score and the first anomaly, and says when they came
 //	judge group N           waits until the group has N members and each partition an owner
 //	judge live              waits until a sample of every partition is scored that was written after the call
 //	judge faults            compares the anomalies with the labels, and looks for doubled scores
+//	judge pause             until it is interrupted: the longest time without a score of a partition that is written to
+//	judge complete GROUP    waits until all is read, and compares the scores with those of the other group
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +20,11 @@ import (
 	"maps"
 	"math"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,20 +34,22 @@ import (
 )
 
 const (
-	group     = "plant"
-	input     = "sensors"
-	labels    = "sensors-labels"
-	scores    = "plant-scores"
-	anomalies = "plant-anomalies"
+	input  = "sensors"
+	labels = "sensors-labels"
 )
 
-var brokers = []string{"localhost:9092"}
+var (
+	group     = cmp.Or(os.Getenv("ODRADEK_GROUP"), "plant")
+	scores    = group + "-scores"
+	anomalies = group + "-anomalies"
+	brokers   = []string{cmp.Or(os.Getenv("ODRADEK_KAFKA_BROKERS"), "localhost:9092")}
+)
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	do := map[string]func(context.Context, []string) error{
-		"first": first, "group": members, "live": live, "faults": faults,
+		"first": first, "group": members, "live": live, "faults": faults, "pause": pause, "complete": complete,
 	}
 	if err := do[os.Args[1]](ctx, os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "judge:", os.Args[1]+":", err)
@@ -123,6 +132,117 @@ func live(ctx context.Context, _ []string) error {
 		return fmt.Errorf("no score of what is written now in partitions %v: %w", slices.Sorted(maps.Keys(left)), err)
 	}
 	fmt.Printf("every partition scores what is written now, after %.1f s\n", time.Since(began).Seconds())
+	return nil
+}
+
+// pause has no deadline but the interrupt.
+func pause(context.Context, []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	last, longest := map[int32]time.Time{}, map[int32]time.Duration{} // by partition of the input
+	err := follow(ctx, kgo.NewOffset().AtEnd(), func(r *kgo.Record) (bool, error) {
+		s, err := output.DecodeScore(r.Value)
+		if before := last[s.Partition]; !before.IsZero() {
+			longest[s.Partition] = max(longest[s.Partition], time.Since(before))
+		}
+		last[s.Partition] = time.Now()
+		return false, err
+	}, scores)
+	if ctx.Err() == nil {
+		return err
+	}
+	for p, at := range last {
+		longest[p] = max(longest[p], time.Since(at))
+	}
+	var all []string
+	for _, p := range slices.Sorted(maps.Keys(longest)) {
+		all = append(all, fmt.Sprintf("%.1f", longest[p].Seconds()))
+	}
+	if len(all) == 0 {
+		return errors.New("no scores came")
+	}
+	fmt.Printf("longest time without a score, by partition: %s s\n", strings.Join(all, " "))
+	return nil
+}
+
+// complete compares with the scores of a group of one worker that nothing has stopped.
+func complete(ctx context.Context, args []string) error {
+	admin, err := kafkatest.NewAdmin(brokers)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	unscored := map[kafkatest.TP]map[int64]bool{}
+	records := 0
+	err = admin.Read(ctx, input, true, func(r *kafkatest.Record) error {
+		if unscored[r.TP()] == nil {
+			unscored[r.TP()] = map[int64]bool{}
+		}
+		unscored[r.TP()][r.Offset] = true
+		records++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	type id struct {
+		kafkatest.TP
+		offset   int64
+		detector string
+	}
+	type value struct {
+		bits  uint64
+		state output.ScoreState
+	}
+	doubled := 0
+	read := func(group string) (map[id]value, error) {
+		all := map[id]value{}
+		if err := admin.WaitCommitted(ctx, group, input); err != nil {
+			return nil, err
+		}
+		return all, admin.Read(ctx, group+"-scores", true, func(r *kafkatest.Record) error {
+			s, err := output.DecodeScore(r.Value)
+			k := id{kafkatest.TP{Topic: s.Topic, Partition: s.Partition}, s.Offset, s.Detector}
+			if _, ok := all[k]; ok {
+				doubled++
+			}
+			all[k] = value{math.Float64bits(s.Score), s.State}
+			return err
+		})
+	}
+	want, err := read(args[0])
+	if err != nil {
+		return err
+	}
+	got, err := read(group)
+	if err != nil {
+		return err
+	}
+	lost, others := 0, 0
+	for k, w := range want {
+		switch g, ok := got[k]; {
+		case !ok:
+			lost++
+		case g != w:
+			others++
+		}
+		delete(unscored[k.TP], k.offset)
+	}
+	without, aside := 0, 0 // records without a score, and records in the topics for late ones and for dead letters
+	for _, offsets := range unscored {
+		without += len(offsets)
+	}
+	for _, topic := range []string{group + "-late", group + "-dlq"} {
+		if err := admin.Read(ctx, topic, true, func(*kafkatest.Record) error { aside++; return nil }); err != nil {
+			return err
+		}
+	}
+	more := len(got) - (len(want) - lost)
+	fmt.Printf("%d records, %d of them without a score and %d late or dead letters; %d scores: %d lost, %d doubled, %d others, %d too many\n",
+		records, without, aside, len(got), lost, doubled, others, more)
+	if lost != 0 || doubled != 0 || others != 0 || more != 0 || records == 0 {
+		return errors.New("not the scores of a worker that nothing has stopped")
+	}
 	return nil
 }
 
