@@ -30,8 +30,9 @@ type worker struct {
 	executor string
 	gpus     func() []page.GPU // nil without any
 	faults   *page.Faults
-	ps       atomic.Pointer[processors]    // nil until they are built
-	explorer atomic.Pointer[page.Explorer] // nil until there is one, and where the page has none
+	ps       atomic.Pointer[processors]        // nil until they are built
+	explorer atomic.Pointer[page.Explorer]     // nil until there is one, and where the page has none
+	reader   atomic.Pointer[page.RecordReader] // as explorer
 }
 
 func stdTerminal() terminal { return terminal{os.Stdout, os.Stderr, os.Environ()} }
@@ -84,7 +85,7 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 	src := page.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry,
 		Access: page.Access{Token: w.c.Program.PageToken.Reveal(), ClientCertificates: w.c.Program.PageClientCA != "",
 			Hosts: w.c.Program.PageHosts},
-		Explorer: w.group}
+		Explorer: w.group, Records: w.records}
 	probes := page.Probes(src)
 	if w.c.Program.PageAddr == w.c.Program.HTTPAddr {
 		probes = page.Handler(src)
@@ -149,7 +150,17 @@ func (w *worker) explore(ctx context.Context, client *kafka.Client, registry *re
 	}
 	e, stop := page.Start(ctx, cfg)
 	w.explorer.Store(e)
+	read := page.Records(w.settings.Started, client, registry)
+	w.reader.Store(&read)
 	return stop, nil
+}
+
+// records returns what reads input records for the page; nil before the brokers are reached.
+func (w *worker) records() page.RecordReader {
+	if read := w.reader.Load(); read != nil {
+		return *read
+	}
+	return nil
 }
 
 // group returns the explorer; nil before there is one.

@@ -40,6 +40,9 @@ func withoutFormat(names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "FORMAT" || strings.HasPrefix(name, "SCHEMA") })
 }
 
+// mostTried is the most bytes of records of a topic that are read.
+const mostTried = 1 << 30
+
 // tryOptions are the flags of `try`.
 type tryOptions struct {
 	topics  stringList
@@ -131,7 +134,7 @@ func (o *tryOptions) read(ctx context.Context, t terminal, c *config.Config) (li
 	}
 	var records []*try.Record
 	for _, topic := range topics {
-		some, err := try.Topic(ctx, client, c.FetchConfig(), topic, o.n, o.first)
+		some, err := try.Topic(ctx, client, c.FetchConfig(), topic, o.n, o.first, mostTried)
 		if err != nil {
 			return nil, err
 		}

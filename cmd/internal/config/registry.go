@@ -36,7 +36,9 @@ func (c *Config) RegistryConfig() (cfg registry.Config, ok bool, err error) {
 	}
 	if region := s.glueRegion(); region != "" {
 		signer := credentials.NewAWS(region)
-		cfg.Sign = func(ctx context.Context, req *http.Request, body []byte) error { return signer.Sign(ctx, req, "glue", body) }
+		cfg.Sign = func(ctx context.Context, req *http.Request, body []byte) error {
+			return signer.Sign(ctx, req, "glue", body)
+		}
 	}
 	switch {
 	case s.OAuth.TokenURL != "":

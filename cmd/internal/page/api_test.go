@@ -82,7 +82,13 @@ func apiHandler(access Access) (http.Handler, *group) {
 	src, _, _ := testSource()
 	g := &group{}
 	src.Explorer, src.Access = func() DataSource { return g }, access
+	src.Records = func() RecordReader { return someRecords }
 	return Handler(src), g
+}
+
+func someRecords(context.Context, string, int) (*RecordList, error) {
+	return &RecordList{Topic: "in", Topics: []string{"in"}, Records: []ReadRecord{{Outcome: "read", Samples: []ReadSample{{Series: "a",
+		Outcome: "read", Values: []ReadValue{{"v", 1, Number(math.NaN()), "why"}}}}}}}, nil
 }
 
 func request(h http.Handler, method, target, body string, headers ...string) (code int, answer map[string]any) {
@@ -319,7 +325,7 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	h, _ := apiHandler(Access{Token: "secret"})
-	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/shadow.js", "/app.css", "/uplot.min.js",
+	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/shadow.js", "/records.js", "/app.css", "/uplot.min.js",
 		"/uplot.min.css",
 		"/openapi.json", "/healthz"} {
 		if code, _ := request(h, "GET", path, ""); code != 200 {

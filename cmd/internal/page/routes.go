@@ -26,6 +26,7 @@ var pageFiles = map[string][2]string{
 	"/chart.js":      {"chart.js", "text/javascript; charset=utf-8"},
 	"/grids.js":      {"grids.js", "text/javascript; charset=utf-8"},
 	"/worker.js":     {"worker.js", "text/javascript; charset=utf-8"},
+	"/records.js":    {"records.js", "text/javascript; charset=utf-8"},
 	"/shadow.js":     {"shadow.js", "text/javascript; charset=utf-8"},
 	"/app.css":       {"app.css", "text/css; charset=utf-8"},
 	"/uplot.min.js":  {"uplot.min.js", "text/javascript; charset=utf-8"},
@@ -133,6 +134,28 @@ var routes = []route{
 			ctx, cancel := context.WithTimeout(r.Context(), seriesTimeout)
 			defer cancel()
 			return e.Series(ctx, &query)
+		}},
+	{method: "GET", path: "/records", result: RecordList{},
+		summary: "The last records of an input topic, as worker try shows them: what the worker's settings read of each, or why it is left out.",
+		parameters: []parameter{
+			{"topic", "Input topic; by default the first.", textSchema},
+			{"limit", "Most records to list; fewer if they have more than 32 MiB.", intSchema(usualRead, 1, mostRead)},
+		},
+		answer: func(src *Source, _ DataSource, r *http.Request, q *queryReader) (any, error) {
+			topic, limit := q.text("topic"), q.number("limit", usualRead, 1, mostRead)
+			if len(q.faults) > 0 {
+				return nil, nil
+			}
+			var read RecordReader
+			if src.Records != nil {
+				read = src.Records()
+			}
+			if read == nil {
+				return nil, errors.New("page: the worker has not reached the brokers yet")
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), seriesTimeout)
+			defer cancel()
+			return read(ctx, topic, limit)
 		}},
 	{method: "GET", path: "/blocks", group: true, result: Blocks{},
 		summary: "The heatmap or the grid of an anomaly's detector. A heatmap is read from the blocks topic, 16 MiB at most.",

@@ -30,7 +30,9 @@ type Source struct {
 	// Explorer answers for the group; nil: the page shows this worker alone. Its result is nil until the worker has
 	// reached the brokers.
 	Explorer func() DataSource
-	Access   Access
+	// Records reads input records; nil: the page shows none. Its result is nil as Explorer's is.
+	Records func() RecordReader
+	Access  Access
 }
 
 // Probes answers /healthz, /readyz and /metrics, which tell nothing of a series.

@@ -19,8 +19,9 @@ import (
 	"odradek/schemas"
 )
 
-// Topic returns the last n records of a topic by their timestamps, or with first the first n. Records of a partition are in order.
-func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, topic string, n int, first bool) ([]*Record, error) {
+// Topic returns the last n records of a topic by their timestamps, or with first the first n; fewer where they have more than most
+// bytes. Records of a partition are in order.
+func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, topic string, n int, first bool, most int64) ([]*Record, error) {
 	infos, err := client.Topics(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("try: topic %q: %w", topic, err)
@@ -50,10 +51,11 @@ func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, t
 			if !first {
 				from = max(from, ends[tp]-span)
 			}
-			if all[i], err = partition(ctx, f, tp, from, ends[tp], n, first); err != nil {
+			var cut bool
+			if all[i], cut, err = partition(ctx, f, tp, from, ends[tp], n, first, most/int64(len(tps))); err != nil {
 				return nil, fmt.Errorf("try: %w", err)
 			}
-			if first || len(all[i]) >= n || from == begins[tp] || span > 1<<20 {
+			if cut || first || len(all[i]) >= n || from == begins[tp] || span > 1<<20 {
 				break
 			}
 		}
@@ -61,8 +63,12 @@ func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, t
 	return merge(all, n, first), nil
 }
 
-// partition reads the first n records from an offset on, or the last n before another.
-func partition(ctx context.Context, f *kafka.Fetcher, tp kafka.TP, from, to int64, n int, first bool) (list []*Record, err error) {
+// partition reads the first n records from an offset on, or the last n before another. cut: they are fewer, one at least, since more
+// would have more than most bytes.
+func partition(ctx context.Context, f *kafka.Fetcher, tp kafka.TP, from, to int64, n int, first bool, most int64) (list []*Record, cut bool,
+	err error) {
+	size := func(r *Record) int64 { return int64(len(r.Key) + len(r.Value)) }
+	bytesOf := int64(0)
 	err = f.ReadRange(ctx, tp, from, to, func(r *record.Record) (bool, error) {
 		rec := &Record{Topic: tp.Topic, Partition: tp.Partition, Offset: r.Offset, Timestamp: cycle.Timestamp(r), Key: bytes.Clone(r.Key),
 			Value: bytes.Clone(r.Value)}
@@ -73,12 +79,17 @@ func partition(ctx context.Context, f *kafka.Fetcher, tp kafka.TP, from, to int6
 				rec.Headers = func(name string) ([]byte, bool) { return id, name == schemas.SchemaIDHeader }
 			}
 		}
-		if list = append(list, rec); len(list) > 2*n {
-			list = slices.Delete(list, 0, len(list)-n)
+		if bytesOf += size(rec); first && bytesOf > most && len(list) > 0 {
+			cut = true
+			return false, nil
+		}
+		for list = append(list, rec); len(list) > n || bytesOf > most && len(list) > 1; list = slices.Delete(list, 0, 1) {
+			cut = cut || len(list) <= n
+			bytesOf -= size(list[0])
 		}
 		return !first || len(list) < n, nil
 	})
-	return list[max(0, len(list)-n):], err
+	return list, cut, err
 }
 
 // merge returns n records of partitions in the order of their timestamps, the first or the last; those of a partition stay in

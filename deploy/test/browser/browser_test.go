@@ -243,6 +243,12 @@ func TestPage(t *testing.T) {
 	keyboard(b)
 	shadow(b)
 
+	b.do(chromedp.Evaluate(`location.hash = '#/records'`, nil))
+	b.wait("the last records are listed", rows("Records", "temperature=")+`.length > 10 && `+rows("Records", "")+`.every(r => r.cells[1].textContent === 'read')`)
+	b.looked("records", "")
+	b.do(chromedp.Evaluate(`{ const e = document.querySelector('form.filters [name=limit]'); e.value = '50'; e.dispatchEvent(new Event('change', {bubbles: true})) }`, nil))
+	b.wait("more records are listed", rows("Records", "")+`.length > 40`)
+
 	b.do(chromedp.Evaluate(`location.hash = '#/worker'`, nil))
 	b.wait("the partitions are listed", rows("Partitions of this worker", topic+"/0")+".length && "+rows("Partitions of this worker", topic+"/1")+".length")
 	b.wait("the outcomes are listed", rows("Records since the start", "scored")+".length")

@@ -549,7 +549,7 @@ async function refreshAll() {
 
 function route() {
   const [path, search] = (location.hash.slice(1) || "/").split("?");
-  const pages = { "/": anomaliesPage, "/series": seriesPage, "/feedback": feedbackPage, "/shadow": shadowPage, "/worker": workerPage };
+  const pages = { "/": anomaliesPage, "/series": seriesPage, "/feedback": feedbackPage, "/shadow": shadowPage, "/records": recordsPage, "/worker": workerPage };
   if (view) view.end();
   view = (pages[path] || anomaliesPage)(new URLSearchParams(search || ""));
   document.title = `${view.title} · Odradek`;
