@@ -106,7 +106,8 @@ func TestWildcard(t *testing.T) {
 			&mapped{Mapping: schemas.Mapping{Fields: []string{"*"}, TextNumbers: texts}, apart: []string{"id", "at"}})
 	}
 	for field, pattern := range map[string]string{ // some with a "*" before the end
-		"m.x.*.b": `m\.x\.@\.b`, "m.x.*.*": `m\.x\.@\..+`, `m.*.c\.d`: `m\.@\.c\\\.d`, "*.x.*.a": `@\.x\.@\.a`, "*.a": `@\.a`, "*.*.*": `@\.@\..+`,
+		"m.x.*.b": `m\.x\.@\.b`, "m.x.*.*": `m\.x\.@\..+`, `m.*.c\.d`: `m\.@\.c\\\.d`, "*.x.*.a": `@\.x\.@\.a`, "*.a": `@\.a`,
+		"*.*.*":     `@\.@\..+`,
 		"m.*.*.*.b": `m\.@\.@\.@\.b`,
 	} {
 		expression := regexp.MustCompile("^" + strings.ReplaceAll(pattern, "@", `([^.\\]|\\.)+`) + "$")

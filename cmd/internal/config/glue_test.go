@@ -80,7 +80,8 @@ func TestGlueOfTheDocs(t *testing.T) {
 		}
 	}
 
-	for _, more := range []string{"ODRADEK_SCHEMA_REGISTRY_TOKEN=t", "ODRADEK_SCHEMA_REGISTRY_URL=https://glue.eu-west-1.amazonaws.com,http://r:1"} {
+	for _, more := range []string{"ODRADEK_SCHEMA_REGISTRY_TOKEN=t",
+		"ODRADEK_SCHEMA_REGISTRY_URL=https://glue.eu-west-1.amazonaws.com,http://r:1"} {
 		if _, faults, _ := Parse(append(append([]string{}, append(shown[0], more)...), base...)); len(faults) == 0 {
 			t.Errorf("%s with AWS Glue is no fault", more)
 		}

@@ -21,8 +21,9 @@ import (
 	"odradek/processor/kafka"
 )
 
-// AWS signs logins at brokers of Amazon MSK, and requests to AWS Glue, with the credentials that the AWS SDK finds: in the environment, in a profile, by the
-// web identity of a Kubernetes service account (IRSA, Pod Identity), or from the role of a container or an instance.
+// AWS signs logins at brokers of Amazon MSK, and requests to AWS Glue, with the credentials that the AWS SDK finds: in the
+// environment, in a profile, by the web identity of a Kubernetes service account (IRSA, Pod Identity), or from the role of a
+// container or an instance.
 type AWS struct {
 	region string // "": of the broker's name, or the SDK's
 
@@ -44,7 +45,8 @@ func (a *AWS) Login() *kafka.Login {
 var hostRegion = regexp.MustCompile(`\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?$`)
 
 // glueHost matches the endpoints of AWS Glue: public ones, of FIPS, of dual stack, and of a VPC.
-var glueHost = regexp.MustCompile(`^(?:[^.]+\.)?glue(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d)\.(?:vpce\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)$`)
+var glueHost = regexp.MustCompile(`^(?:[^.]+\.)?glue(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d)\.` +
+	`(?:vpce\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)$`)
 
 // GlueRegion returns the region of an endpoint of AWS Glue; "" for other hosts.
 func GlueRegion(host string) string {

@@ -325,8 +325,8 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	h, _ := apiHandler(Access{Token: "secret"})
-	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/shadow.js", "/records.js", "/app.css", "/uplot.min.js",
-		"/uplot.min.css",
+	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/shadow.js", "/records.js", "/app.css",
+		"/uplot.min.js", "/uplot.min.css",
 		"/openapi.json", "/healthz"} {
 		if code, _ := request(h, "GET", path, ""); code != 200 {
 			t.Errorf("%s without a token: %d", path, code)

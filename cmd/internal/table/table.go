@@ -239,7 +239,8 @@ func columnsOf(o *Options, have []string) (c tableColumns, err error) {
 			return ""
 		}
 		if schemas.IsWildcard(path) {
-			errs = append(errs, fmt.Errorf("%s: %q is for records; of a file with columns name each column, of %s", setting, path, strings.Join(have, ", ")))
+			errs = append(errs, fmt.Errorf("%s: %q is for records; of a file with columns name each column, of %s", setting, path,
+				strings.Join(have, ", ")))
 			return ""
 		}
 		if !slices.Contains(have, name) {

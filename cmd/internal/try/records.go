@@ -21,7 +21,8 @@ import (
 
 // Topic returns the last n records of a topic by their timestamps, or with first the first n; fewer where they have more than most
 // bytes. Records of a partition are in order.
-func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, topic string, n int, first bool, most int64) ([]*Record, error) {
+func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, topic string, n int, first bool,
+	most int64) ([]*Record, error) {
 	infos, err := client.Topics(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("try: topic %q: %w", topic, err)
