@@ -254,6 +254,7 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	k := kinds[r.IntN(len(kinds))]
 	params := threshold.New(k.kind, k.value)
 	params.History, params.Warmup, params.Decluster = 32+r.IntN(20), r.IntN(20), r.IntN(5)
+	params.Bounded = r.IntN(3) == 0
 	if r.IntN(3) == 0 {
 		params.Span = 1 + r.Int64N(20000)
 	}

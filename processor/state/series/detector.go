@@ -299,6 +299,7 @@ func (d *Setup) InForce() (*threshold.Params, *rules.RulingAlarm) {
 // thresholdLike returns a threshold of the kind, the value and the span of want whose states have the form of one in a head, with so
 // many numbers of a history; nil if there is none.
 func (d *Setup) thresholdLike(want threshold.Params, history int) *threshold.Params {
+	want.Bounded = d.Threshold.Bounded // of the op, which is the same
 	if want.History = history; want.Span > 0 {
 		want.History-- // the history is spread over time, and has one number more
 	}

@@ -215,6 +215,37 @@ func read(r *Reader, head []byte, set *Set, list []StoredSegment) (*Series, erro
 	return k, r.Missing
 }
 
+// TestThresholdIsTheOwn: the history that a head holds is of the threshold that wrote it, where the settings are the same. Of
+// another threshold the counts of clear faults would begin again.
+func TestThresholdIsTheOwn(t *testing.T) {
+	for _, kind := range []threshold.Kind{threshold.Fixed, threshold.Mean, threshold.Quantile, threshold.MAD, threshold.Conformal,
+		threshold.PerDay} {
+		for _, bounded := range []bool{false, true} {
+			for _, span := range []int64{0, 1e9} {
+				set := setsOf(50).For([]byte("a series"))
+				det := &set.Windows[0].Detectors[0]
+				params := threshold.New(kind, 0.1)
+				params.Bounded, params.Span, params.Decluster = bounded, span, 5
+				det.Threshold = &params
+				k := newSeries(set)
+				a := &k.Alerts.Detectors[0]
+				a.Threshold, a.History = det.Threshold, make([]float32, params.Size())
+				for i := range 700 {
+					params.JudgeAt(a.History, float32(i%97)/100, int64(i)*1e7)
+				}
+				segments := map[SegmentName][]byte{}
+				got, err := read(&Reader{Silence: true}, changelogOf(k, segments), set, stored(t, segments))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b := &got.Alerts.Detectors[0]; b.Threshold != det.Threshold || !slices.Equal(b.History, a.History) {
+					t.Errorf("kind %d, bounded %t, span %d: read as a history of %+v", kind, bounded, span, *b.Threshold)
+				}
+			}
+		}
+	}
+}
+
 // TestHead writes and reads series at random, all windows' segments included: what is read is
 // what was written. A head that is cut off is refused, and one that names a segment that is
 // not there says so.
