@@ -63,6 +63,9 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	if len(args) > 0 && args[0] == "papers" {
 		return t.papers(args[1:])
 	}
+	if len(args) > 0 && args[0] == "faults" {
+		return t.faults(ctx, args[1:])
+	}
 	b := newBench(t)
 	var about strings.Builder
 	known := map[string]bool{}
@@ -72,7 +75,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	}
 	asJSON, gpus := false, ""
 	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, distant, "+
-		"commit, fleet, backtest and capacity; papers alone prints the tables of docs/papers.md:\n\n"+
+		"commit, fleet, backtest and capacity; papers alone prints the tables of docs/papers.md, "+
+		"and faults checks what workers publish under faults:\n\n"+
 		about.String(), benchExamples)
 	fs.BoolVar(&asJSON, "json", false, "one JSON object a line")
 	fs.BoolVar(&b.options.Quick, "quick", false, "a tenth of the records: to try it out, not to quote")

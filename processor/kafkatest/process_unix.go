@@ -14,6 +14,12 @@ func (p *process) terminate() { p.signal(syscall.SIGTERM) }
 func (p *process) pause()     { p.signal(syscall.SIGSTOP) }
 func (p *process) resume()    { p.signal(syscall.SIGCONT) }
 
+// Pause stops a process without ending it (SIGSTOP): its connections stay open and nothing answers.
+func Pause(p *os.Process) { _ = p.Signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func Resume(p *os.Process) { _ = p.Signal(syscall.SIGCONT) }
+
 // lockFile waits for the exclusive lock of a file; it is freed by closing it or
 // by the end of the process.
 func lockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }

@@ -6,6 +6,12 @@ func (p *process) terminate() { _ = p.cmd.Process.Kill() }
 func (p *process) pause()     { panic("kafkatest: a process cannot be paused on Windows") }
 func (p *process) resume()    {}
 
+// Pause panics on Windows.
+func Pause(*os.Process) { panic("kafkatest: a process cannot be paused on Windows") }
+
+// Resume does nothing on Windows.
+func Resume(*os.Process) {}
+
 func lockFile(*os.File) error { return nil }
 
 func alive(int) bool { return true }

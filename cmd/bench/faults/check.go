@@ -1,0 +1,277 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os/exec"
+	"strings"
+	"time"
+
+	_ "embed"
+
+	"odradek/processor/kafkatest"
+)
+
+// outputs are the records of a group's topics, by identity.
+type outputs struct {
+	scores    map[scoreID]uint64 // the hash of each
+	anomalies map[revision]uint64
+	texts     map[revision][]byte // of the anomalies
+	levels    map[at]float64      // scores of detector level; NaN where it is missing or warming up
+	doubled   int
+	digest    map[string]digest // by topic
+	examples  []string
+}
+
+// scoreID is the identity of a score.
+type scoreID struct {
+	at
+	detector string
+}
+
+// revision is the identity of a record of an anomaly.
+type revision struct {
+	id string
+	n  int64
+}
+
+// digest says what a topic has, for another reader to compare: the records, and the sum of their checksums.
+type digest struct {
+	Records int64  `json:"records"`
+	Sum     uint64 `json:"sum"`
+}
+
+func (d *digest) add(key, value []byte) {
+	d.Records++
+	d.Sum += uint64(crc32.Update(crc32.ChecksumIEEE(key), crc32.IEEETable, value))
+}
+
+// source is where a record came from.
+type source struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+}
+
+// read reads what a group has published; with committed false also what its aborted transactions wrote.
+func read(ctx context.Context, c *kafkatest.Cluster, group string, committed bool) (*outputs, error) {
+	o := &outputs{scores: map[scoreID]uint64{}, anomalies: map[revision]uint64{}, texts: map[revision][]byte{},
+		levels: map[at]float64{}, digest: map[string]digest{}}
+	for suffix, take := range map[string]func(*kafkatest.Record) error{"-scores": o.score, "-anomalies": o.anomaly} {
+		topic := group + suffix
+		if err := c.Admin().WaitStable(ctx, topic); err != nil {
+			return nil, err
+		}
+		var d digest
+		err := c.Admin().Read(ctx, topic, committed, func(r *kafkatest.Record) error {
+			d.add(r.Key, r.Value)
+			return take(r)
+		})
+		if err != nil {
+			return nil, err
+		}
+		o.digest[topic] = d
+	}
+	return o, nil
+}
+
+func (o *outputs) score(r *kafkatest.Record) error {
+	var s struct {
+		Detector string   `json:"detector"`
+		Score    *float64 `json:"score"`
+		Source   source   `json:"source"`
+	}
+	if err := json.Unmarshal(r.Value, &s); err != nil {
+		return fmt.Errorf("score at %v offset %d: %w", r.TP(), r.Offset, err)
+	}
+	id := scoreID{at{s.Source.Partition, s.Source.Offset}, s.Detector}
+	if _, ok := o.scores[id]; ok {
+		o.doubled++
+		o.example("doubled: score of %s at %v", id.detector, id.at)
+	}
+	o.scores[id] = sum(r.Key, r.Value)
+	if s.Detector == level {
+		o.levels[id.at] = math.NaN()
+		if s.Score != nil {
+			o.levels[id.at] = *s.Score
+		}
+	}
+	return nil
+}
+
+func (o *outputs) anomaly(r *kafkatest.Record) error {
+	var a struct {
+		ID       string `json:"id"`
+		Revision int64  `json:"revision"`
+	}
+	if err := json.Unmarshal(r.Value, &a); err != nil {
+		return fmt.Errorf("anomaly at %v offset %d: %w", r.TP(), r.Offset, err)
+	}
+	id := revision{a.ID, a.Revision}
+	if _, ok := o.anomalies[id]; ok {
+		o.doubled++
+		o.example("doubled: anomaly %s, revision %d", id.id, id.n)
+	}
+	o.anomalies[id], o.texts[id] = sum(r.Key, r.Value), r.Value
+	return nil
+}
+
+// example keeps the first few faults in words.
+func (o *outputs) example(format string, args ...any) {
+	if len(o.examples) < 5 {
+		o.examples = append(o.examples, fmt.Sprintf(format, args...))
+	}
+}
+
+// compare counts what differs from the outputs of an undisturbed worker.
+func (o *outputs) compare(want *outputs, res *Result) {
+	count(want.scores, o.scores, res, func(id scoreID, how string) { o.example("%s: score of %s at %v", how, id.detector, id.at) })
+	count(want.anomalies, o.anomalies, res, func(id revision, how string) {
+		o.example("%s: anomaly %s, revision %d: %s, undisturbed %s", how, id.id, id.n, o.texts[id], want.texts[id])
+	})
+	res.Doubled += o.doubled
+	res.Scores, res.Anomalies = len(o.scores), len(o.anomalies)
+}
+
+func count[K comparable](want, got map[K]uint64, res *Result, example func(K, string)) {
+	for id, sum := range want {
+		switch other, ok := got[id]; {
+		case !ok:
+			res.Lost++
+			example(id, "lost")
+		case other != sum:
+			res.Differing++
+			example(id, "differing")
+		}
+	}
+	for id := range got {
+		if _, ok := want[id]; !ok {
+			res.Differing++
+			example(id, "unknown to the undisturbed worker")
+		}
+	}
+}
+
+// plain compares the scores of detector level with those of a program of 20 lines.
+func (o *outputs) plain(input []kafkatest.Record, res *Result) error {
+	before := map[string][]float64{}
+	for i := range input {
+		r := &input[i]
+		var reading struct {
+			Value *float64 `json:"value"`
+		}
+		if err := json.Unmarshal(r.Value, &reading); err != nil {
+			return err
+		}
+		place := at{r.Partition, r.Offset}
+		got, ok := o.levels[place]
+		if reading.Value == nil { // left out
+			if ok {
+				res.Differing++
+				o.example("differing: a score of %s at %v, where the value is missing", level, place)
+			}
+			continue
+		}
+		series := fmt.Sprint(r.Partition, " ", string(r.Key))
+		past := before[series]
+		if want := zscore(past, *reading.Value); !ok || !near(want, got) {
+			res.Differing++
+			o.example("differing: score of %s at %v is %v, by the plain program %v", level, place, got, want)
+		}
+		past = append(past, *reading.Value)
+		before[series] = past[max(0, len(past)-levelWindow+1):]
+	}
+	return nil
+}
+
+// zscore is the score of a value after those before it, in their standard deviations; NaN while they are too few.
+func zscore(past []float64, v float64) float64 {
+	if len(past) < levelWindow-1 {
+		return math.NaN()
+	}
+	var mean, ss float64
+	for _, x := range past {
+		mean += x / float64(len(past))
+	}
+	for _, x := range past {
+		ss += (x - mean) * (x - mean)
+	}
+	return math.Abs(v-mean) / math.Sqrt(ss/float64(len(past)))
+}
+
+func near(a, b float64) bool {
+	return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-6*(1+math.Abs(a))
+}
+
+// check reads the outputs of the fleet and of the undisturbed worker and compares them.
+func (r *round) check(input string, acked map[at]uint64, res *Result) error {
+	ctx, cancel := context.WithTimeout(r.ctx, 5*time.Minute)
+	defer cancel()
+	records, err := r.c.Admin().ReadAll(ctx, input, true)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for i := range records {
+		if s, ok := acked[at{records[i].Partition, records[i].Offset}]; ok && s == sum(records[i].Key, records[i].Value) {
+			found++
+		}
+	}
+	got, err := read(ctx, r.c, r.group(), true)
+	if err != nil {
+		return err
+	}
+	if lost := len(acked) - found; lost > 0 {
+		res.Lost += lost
+		got.example("lost by the brokers: %d records of the input", lost)
+	}
+	want, err := read(ctx, r.c, r.group()+"-ref", true)
+	if err != nil {
+		return err
+	}
+	got.compare(want, res)
+	if err := got.plain(records, res); err != nil {
+		return err
+	}
+	if len(want.anomalies) == 0 {
+		return errors.New("the undisturbed worker found no anomaly: the round shows too little")
+	}
+	if r.Python != "" {
+		if err := r.second(ctx, got, res); err != nil {
+			return err
+		}
+	}
+	res.Examples = strings.Join(got.examples, "; ")
+	return nil
+}
+
+//go:embed reader.py
+var reader string
+
+// second has the topics read by librdkafka, which has to find the same.
+func (r *round) second(ctx context.Context, got *outputs, res *Result) error {
+	for topic, want := range got.digest {
+		cmd := exec.CommandContext(ctx, r.Python, "-", strings.Join(r.c.Brokers, ","), topic)
+		cmd.Stdin = strings.NewReader(reader)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("the second reader: %w: %.500s", err, errs.String())
+		}
+		var d digest
+		if err := json.Unmarshal(out, &d); err != nil {
+			return fmt.Errorf("the second reader: %w: %.200s", err, out)
+		}
+		if d != want {
+			res.Differing++
+			got.example("differing: %s has %+v for librdkafka, %+v for franz-go", topic, d, want)
+		}
+	}
+	res.Readers = 2
+	return nil
+}

@@ -1,0 +1,360 @@
+// Package faults runs workers beside three nodes of real Kafka while one kind of fault happens to them again and again, and
+// checks what they published, record by record: against the input, against a worker that nothing happened to and, for one
+// detector, against a plain program. Readers that share no code with the worker read the outputs.
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"odradek/processor/kafkatest"
+)
+
+// Options say what to run.
+type Options struct {
+	Version   string        // of Kafka
+	Worker    string        // program of the worker
+	Only      []string      // names of faults; empty: all, in turn
+	Guarantee string        // exactly_once or at_least_once
+	Round     time.Duration // in which one kind of fault happens
+	Total     time.Duration // in which rounds begin
+	Seed      uint64        // of the faults and of the input
+	Rate      int           // records a second of the input
+	Python    string        // with confluent-kafka, for a second reader; "": without
+	Dir       string        // of logs and of the brokers' data
+	Settings  []string      // further settings of the workers, ODRADEK_NAME=value
+	Log       io.Writer     // what is going on; nil: nothing
+}
+
+// Result is the outcome of one round.
+type Result struct {
+	Fault     string  `json:"fault"`
+	Kafka     string  `json:"kafka"`
+	Guarantee string  `json:"guarantee"`
+	Seed      uint64  `json:"seed"`
+	Seconds   float64 `json:"seconds"`   // in which faults happened
+	Faults    int     `json:"faults"`    // that happened
+	Kills     int     `json:"kills"`     // of workers and nodes, among them
+	Records   int     `json:"records"`   // of the input
+	Scores    int     `json:"scores"`    // published, with those of warming up
+	Anomalies int     `json:"anomalies"` // records of the anomalies topic
+	Lost      int     `json:"lost"`      // outputs that the undisturbed worker published and this one did not, and inputs lost by the brokers
+	Doubled   int     `json:"doubled"`   // outputs that were there before, under the same identity
+	Differing int     `json:"differing"` // outputs whose bytes differ, or whose score is not the plain program's
+	Gap       float64 `json:"gap"`       // seconds, the longest time in which a partition had no commit while input arrived
+	Recovery  float64 `json:"recovery"`  // seconds from the end of the faults until all input was scored
+	Readers   int     `json:"readers"`   // that read the outputs
+	Examples  string  `json:"examples,omitempty"`
+}
+
+// Whole reports whether nothing was lost or different and, where the worker promises it, nothing doubled.
+func (r *Result) Whole() bool {
+	return r.Lost == 0 && r.Differing == 0 && (r.Doubled == 0 || r.Guarantee == atLeastOnce)
+}
+
+const atLeastOnce = "at_least_once"
+
+// Names lists the kinds of faults.
+func Names() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// What says what happens in a kind of fault.
+func What(name string) string {
+	for _, k := range kinds {
+		if k.name == name {
+			return k.what
+		}
+	}
+	return ""
+}
+
+// Run runs rounds until the time is over, at least one, and calls done with the result of each. It returns an error where
+// a round could not be run, or where the workers did not finish their input after the faults.
+func Run(ctx context.Context, o Options, done func(Result) error) error {
+	chosen := kinds
+	if len(o.Only) > 0 {
+		chosen = nil
+		for _, name := range o.Only {
+			i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+			if i < 0 {
+				return fmt.Errorf("faults: no fault %q: there are %s", name, strings.Join(Names(), ", "))
+			}
+			chosen = append(chosen, kinds[i])
+		}
+	}
+	c, proxies, err := startCluster(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, p := range proxies {
+			p.close()
+		}
+		c.Close()
+	}()
+	began := time.Now()
+	for i := 0; i == 0 || time.Since(began) < o.Total; i++ {
+		seed := o.Seed + uint64(i)
+		k := chosen[i%len(chosen)]
+		r := &round{Options: o, ctx: ctx, c: c, proxies: proxies, kind: k, seed: seed, name: fmt.Sprintf("%s-%d", k.name, i),
+			rng: rand.New(rand.NewPCG(seed, 1))}
+		res, err := r.run()
+		if err != nil {
+			return fmt.Errorf("faults: %s, seed %d: %w", k.name, seed, err)
+		}
+		if err := done(res); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startCluster starts three nodes that advertise a proxy each to the workers.
+func startCluster(ctx context.Context, o Options) (*kafkatest.Cluster, []*proxy, error) {
+	const own = "PLAINTEXT://127.0.0.1:{port0}"
+	c, err := kafkatest.StartKafka(ctx, kafkatest.Options{Version: o.Version, Dir: filepath.Join(o.Dir, "kafka"), Config: map[string]string{
+		"listeners":                      own + ",CONTROLLER://127.0.0.1:{port1},PROXIED://127.0.0.1:{port2}",
+		"advertised.listeners":           own + ",PROXIED://127.0.0.1:{port3}",
+		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
+		"log.segment.delete.delay.ms":    "1000",
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	var proxies []*proxy
+	for i := range c.Nodes() {
+		p, err := newProxy(filepath.Join(c.Dir, fmt.Sprintf("node-%d", i+1), "server.properties"))
+		if err != nil {
+			c.Close()
+			return nil, nil, err
+		}
+		proxies = append(proxies, p)
+	}
+	return c, proxies, nil
+}
+
+// round is one kind of fault on topics of its own.
+type round struct {
+	Options
+	ctx     context.Context
+	c       *kafkatest.Cluster
+	proxies []*proxy
+	kind    kind
+	seed    uint64
+	name    string
+	rng     *rand.Rand
+
+	workers []*worker
+	started int
+	faults  int
+	kills   int
+}
+
+// The size of a round's input and fleet.
+const (
+	partitions = 6
+	sensors    = 48
+	fleet      = 3
+)
+
+// recovery bounds the time from the last fault until all input is scored.
+const recovery = 2 * time.Minute
+
+func (r *round) say(format string, args ...any) {
+	if r.Log != nil {
+		fmt.Fprintf(r.Log, "%s %s: %s\n", time.Now().Format("15:04:05.000"), r.name, fmt.Sprintf(format, args...))
+	}
+}
+
+// pause waits a time between the two, drawn at random.
+func (r *round) pause(least, most time.Duration) {
+	select {
+	case <-r.ctx.Done():
+	case <-time.After(least + time.Duration(r.rng.Int64N(int64(most-least)+1))):
+	}
+}
+
+func (r *round) run() (res Result, err error) {
+	res = Result{Fault: r.kind.name, Kafka: r.Version, Guarantee: r.Guarantee, Seed: r.seed, Readers: 1}
+	input := "in-" + r.name
+	admin := r.c.Admin()
+	if err := admin.CreateTopic(r.ctx, input, partitions, 0, nil); err != nil {
+		return res, err
+	}
+	defer func() {
+		for _, w := range r.workers {
+			w.kill()
+		}
+		if err == nil {
+			r.drop(input)
+		}
+	}()
+	for i := range fleet {
+		w, err := r.start(i)
+		if err != nil {
+			return res, err
+		}
+		r.workers = append(r.workers, w)
+	}
+	load, err := r.startLoad(input)
+	if err != nil {
+		return res, err
+	}
+	first, cancel := context.WithTimeout(r.ctx, recovery)
+	defer cancel()
+	for len(r.committed(input)) < partitions && err == nil { // before that there is nothing to disturb
+		r.pause(100*time.Millisecond, 100*time.Millisecond)
+		err = errors.Join(first.Err(), r.alive())
+	}
+	began := time.Now()
+	for time.Since(began) < r.Round && r.ctx.Err() == nil && err == nil {
+		r.faults++
+		err = errors.Join(r.kind.do(r), r.alive())
+		r.pause(0, time.Second)
+	}
+	res.Seconds, res.Faults, res.Kills = time.Since(began).Seconds(), r.faults, r.kills
+	over := time.Now()
+	err = errors.Join(err, r.heal(), r.alive(), load.end(&res))
+	if err := errors.Join(err, r.ctx.Err()); err != nil {
+		return res, err
+	}
+	wait, cancel := context.WithTimeout(r.ctx, recovery)
+	defer cancel()
+	if err := admin.WaitCommitted(wait, r.group(), input); err != nil {
+		return res, fmt.Errorf("the workers did not score all input in %v after the last fault: %w\n%s", recovery, err, r.logs())
+	}
+	res.Recovery = time.Since(over).Seconds()
+	for _, w := range r.workers {
+		if err := w.drain(); err != nil {
+			return res, err
+		}
+	}
+	if err := r.undisturbed(input); err != nil {
+		return res, err
+	}
+	err = r.check(input, load.acked, &res)
+	r.say("%+v", res)
+	return res, err
+}
+
+func (r *round) group() string { return "g-" + r.name }
+
+// drop deletes what a round wrote; an error costs disk space only.
+func (r *round) drop(input string) {
+	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+	defer cancel()
+	_ = r.c.Admin().DeleteTopic(ctx, input)
+	for _, group := range []string{r.group(), r.group() + "-ref"} {
+		for _, suffix := range []string{"-scores", "-anomalies", "-dlq", "-late", "-feedback", "-changelog-" + input} {
+			_ = r.c.Admin().DeleteTopic(ctx, group+suffix)
+		}
+	}
+}
+
+// undisturbed scores the input by one worker of another group, past the proxies.
+func (r *round) undisturbed(input string) error {
+	w, err := r.launch("undisturbed", r.settings(input, r.group()+"-ref", r.c.Brokers, "exactly_once"))
+	if err != nil {
+		return err
+	}
+	r.workers = append(r.workers, w)
+	ctx, cancel := context.WithTimeout(r.ctx, 5*recovery)
+	defer cancel()
+	if err := r.c.Admin().WaitCommitted(ctx, r.group()+"-ref", input); err != nil {
+		return fmt.Errorf("the undisturbed worker: %w\n%s", err, r.logs())
+	}
+	return w.drain()
+}
+
+// heal ends all faults.
+func (r *round) heal() error {
+	for _, p := range r.proxies {
+		p.set(passing, 0)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Minute)
+	defer cancel()
+	if err := r.c.Heal(ctx); err != nil {
+		return err
+	}
+	for _, w := range r.workers {
+		kafkatest.Resume(w.cmd.Process)
+	}
+	return nil
+}
+
+// Table writes the results as a table of Markdown, a row for each fault, version and guarantee.
+func Table(out io.Writer, results []Result) {
+	type row struct {
+		Result
+		runs int
+	}
+	rows := map[string]*row{}
+	var order []string
+	total := row{}
+	for _, r := range results {
+		id := strings.Join([]string{r.Fault, r.Kafka, r.Guarantee}, " ")
+		if rows[id] == nil {
+			rows[id] = &row{Result: Result{Fault: r.Fault, Kafka: r.Kafka, Guarantee: r.Guarantee}}
+			order = append(order, id)
+		}
+		for _, to := range []*row{rows[id], &total} {
+			to.runs++
+			to.Faults += r.Faults
+			to.Kills += r.Kills
+			to.Records += r.Records
+			to.Scores += r.Scores
+			to.Anomalies += r.Anomalies
+			to.Lost += r.Lost
+			to.Doubled += r.Doubled
+			to.Differing += r.Differing
+			to.Gap, to.Recovery = max(to.Gap, r.Gap), max(to.Recovery, r.Recovery)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return place(rows[a].Fault) - place(rows[b].Fault) })
+	fmt.Fprintln(out, "| fault | Kafka | guarantee | runs | faults | kills | records | outputs | lost | doubled | differing | longest gap, s | recovery, s |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	line := func(r *row) {
+		fmt.Fprintf(out, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %.1f | %.1f |\n", r.Fault, r.Kafka,
+			strings.ReplaceAll(r.Guarantee, "_", " "), r.runs, r.Faults, r.Kills, r.Records, r.Scores+r.Anomalies, r.Lost, r.Doubled,
+			r.Differing, r.Gap, r.Recovery)
+	}
+	for _, id := range order {
+		line(rows[id])
+	}
+	total.Fault = "all"
+	line(&total)
+}
+
+func place(name string) int {
+	return slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+}
+
+// Read reads results, one JSON object a line.
+func Read(file string) (results []Result, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("faults: %w", err)
+	}
+	for i, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
+		var r Result
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("faults: %s, line %d: %w", file, i+1, err)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}

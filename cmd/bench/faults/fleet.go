@@ -1,0 +1,308 @@
+package faults
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"odradek/cmd/internal/config"
+	"odradek/processor/kafkatest"
+)
+
+// worker is a process of `worker run`.
+type worker struct {
+	name, log string
+	cmd       *exec.Cmd
+	done      chan struct{}
+	err       error // how it ended
+}
+
+// level is the detector whose scores a plain program computes, too.
+const (
+	level       = "level"
+	levelWindow = 16
+)
+
+// settings returns the environment of a worker.
+func (r *round) settings(input, group string, brokers []string, guarantee string) []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, config.Prefix) {
+			env = append(env, e)
+		}
+	}
+	for _, s := range []string{
+		"KAFKA_BROKERS=" + strings.Join(brokers, ","), "GROUP=" + group, "TOPICS=" + input, "GUARANTEE=" + guarantee,
+		"FORMAT=json", "KEY_FIELD=sensor", "TIME_FIELD=at", "TIME_UNIT=ms", "VALUE_FIELDS=value",
+		"DETECTORS=change," + level, "DETECTOR_CHANGE_OP=ikasst", "DETECTOR_CHANGE_WINDOW=8", "DETECTOR_CHANGE_STRIDE=4",
+		"DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=" + strconv.Itoa(levelWindow), "DETECTOR_LEVEL_THRESHOLD=fixed:5",
+		"DETECTOR_LEVEL_CLOSE_AFTER=3", "DETECTOR_LEVEL_UPDATE_EVERY=2", "GROUP_BY=^s-[0-9]", "GROUP_WINDOW=30s",
+		"SESSION_TIMEOUT=6s", "REBALANCE_TIMEOUT=20s", "TRANSACTION_TIMEOUT=5s", "COMMIT_INTERVAL=50ms",
+	} {
+		env = append(env, config.Prefix+s)
+	}
+	return append(env, r.Settings...)
+}
+
+// start starts a worker of the fleet. Those of even numbers are static members and come back under their name.
+func (r *round) start(i int) (*worker, error) {
+	var brokers []string
+	for _, p := range r.proxies {
+		brokers = append(brokers, p.addr())
+	}
+	env := r.settings("in-"+r.name, r.group(), brokers, r.Guarantee)
+	if i%2 == 0 {
+		env = append(env, config.Prefix+"INSTANCE_ID=w"+strconv.Itoa(i))
+	}
+	r.started++
+	return r.launch(fmt.Sprintf("w%d-%d", i, r.started), env)
+}
+
+func (r *round) launch(name string, env []string) (*worker, error) {
+	w := &worker{name: name, log: filepath.Join(r.Dir, r.name+"-"+name+".log"), done: make(chan struct{})}
+	ports, err := kafkatest.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(w.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	w.cmd = exec.Command(r.Worker, "run")
+	w.cmd.Env = append(env, config.Prefix+"HTTP_ADDR=127.0.0.1:"+strconv.Itoa(ports[0]))
+	w.cmd.Dir, w.cmd.Stdout, w.cmd.Stderr = r.Dir, log, log
+	if err := kafkatest.Start(w.cmd); err != nil {
+		return nil, fmt.Errorf("start worker %s: %w", name, err)
+	}
+	go func() {
+		w.err = w.cmd.Wait()
+		close(w.done)
+	}()
+	return w, nil
+}
+
+// replace starts a worker in the place of one that has ended.
+func (r *round) replace(i int) (err error) {
+	r.workers[i], err = r.start(i)
+	return err
+}
+
+func (w *worker) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends a worker at once, paused or not.
+func (w *worker) kill() {
+	_ = w.cmd.Process.Kill() // already gone is as good
+	<-w.done
+}
+
+// drainLimit is the longest time that a worker takes to leave its group while brokers are away.
+const drainLimit = 2 * time.Minute
+
+// drain lets a worker finish and wants it to end well.
+func (w *worker) drain() error {
+	_ = w.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-w.done:
+	case <-time.After(drainLimit):
+		return fmt.Errorf("worker %s did not end in %v after SIGTERM\n%s", w.name, drainLimit, w.tail())
+	}
+	if w.err != nil && w.err.Error() != "signal: terminated" { // it had not yet begun to listen to signals
+		return fmt.Errorf("worker %s: %w\n%s", w.name, w.err, w.tail())
+	}
+	return nil
+}
+
+// alive says which worker has ended by itself.
+func (r *round) alive() error {
+	for _, w := range r.workers {
+		if w.ended() {
+			return fmt.Errorf("worker %s ended: %w\n%s", w.name, w.err, w.tail())
+		}
+	}
+	return nil
+}
+
+func (w *worker) tail() string {
+	text, err := os.ReadFile(w.log)
+	if err != nil {
+		return err.Error()
+	}
+	return "the end of " + w.log + ":\n" + string(text[max(0, len(text)-1500):])
+}
+
+// logs returns the ends of all workers' logs.
+func (r *round) logs() string {
+	var out strings.Builder
+	for _, w := range r.workers {
+		fmt.Fprintf(&out, "%s\n", w.tail())
+	}
+	return out.String() + r.c.Logs(10)
+}
+
+// at is a record's place.
+type at struct {
+	partition int32
+	offset    int64
+}
+
+var seed = maphash.MakeSeed()
+
+// sum is a hash of a record's key and value.
+func sum(key, value []byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(len(key)))
+	_, _ = h.Write(n[:]) // never fails
+	_, _ = h.Write(key)
+	_, _ = h.Write(value)
+	return h.Sum64()
+}
+
+// load writes the input at a steady rate and watches the group's commits.
+type load struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	acked   map[at]uint64 // what the brokers have acknowledged
+	refused error
+
+	gap time.Duration
+}
+
+func (r *round) startLoad(input string) (*load, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.c.Brokers...), kgo.MetadataMinAge(100*time.Millisecond), kgo.MaxBufferedRecords(1<<20),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(5*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	l := &load{acked: map[at]uint64{}}
+	ctx, stop := context.WithCancel(r.ctx)
+	l.stop = stop
+	rng := rand.New(rand.NewPCG(r.seed, 2))
+	l.wg.Go(func() { // the writer
+		defer cl.Close()
+		w := newWalk(rng)
+		began := time.Now()
+		for ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+			for w.n < int(time.Since(began).Seconds()*float64(r.Rate)) {
+				key, value := w.next()
+				cl.Produce(r.ctx, &kgo.Record{Topic: input, Key: key, Value: value}, l.note)
+			}
+		}
+		if err := cl.Flush(r.ctx); err != nil {
+			l.refused = errors.Join(l.refused, err)
+		}
+	})
+	l.wg.Go(func() { // the watch
+		began, last, since := time.Now(), map[kafkatest.TP]int64{}, map[kafkatest.TP]time.Time{}
+		for ctx.Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+			for tp, offset := range r.committed(input) {
+				if offset > last[tp] {
+					if last[tp] > 0 {
+						l.gap = max(l.gap, time.Since(since[tp]))
+					}
+					last[tp], since[tp] = offset, time.Now()
+				}
+			}
+		}
+		for _, at := range since {
+			l.gap = max(l.gap, time.Since(at))
+		}
+		if len(since) == 0 {
+			l.gap = time.Since(began)
+		}
+	})
+	return l, nil
+}
+
+func (l *load) note(rec *kgo.Record, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.refused = fmt.Errorf("a record of the input was not acknowledged: %w", err)
+		return
+	}
+	l.acked[at{rec.Partition, rec.Offset}] = sum(rec.Key, rec.Value)
+}
+
+// end ends the load and notes the longest gap.
+func (l *load) end(res *Result) error {
+	l.stop()
+	l.wg.Wait()
+	res.Gap, res.Records = l.gap.Seconds(), len(l.acked)
+	return l.refused
+}
+
+// committed returns the group's offsets by partition, nothing where they cannot be had.
+func (r *round) committed(input string) map[kafkatest.TP]int64 {
+	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Second)
+	defer cancel()
+	offsets, err := r.c.Admin().Offsets(ctx, r.group(), false)
+	if err != nil {
+		return nil
+	}
+	by := map[kafkatest.TP]int64{}
+	for tp, c := range offsets {
+		if tp.Topic == input {
+			by[tp] = c.Offset
+		}
+	}
+	return by
+}
+
+// walk makes readings of sensors: noise, changes of level, missing values, and spikes.
+type walk struct {
+	rng   *rand.Rand
+	n     int
+	level [sensors]float64
+}
+
+func newWalk(rng *rand.Rand) *walk { return &walk{rng: rng} }
+
+// walkStart is the time of the first reading, in milliseconds since 1970; each comes a millisecond later.
+const walkStart = 1_772_000_000_000
+
+func (w *walk) next() (key, value []byte) {
+	s := w.rng.IntN(sensors)
+	if w.rng.IntN(500) == 0 {
+		w.level[s] += 10 * w.rng.NormFloat64()
+	}
+	v := w.level[s] + math.Sin(float64(w.n)/400) + 0.1*w.rng.NormFloat64()
+	if w.rng.IntN(300) == 0 {
+		v += 20
+	}
+	text := "null"
+	if w.rng.IntN(100) > 0 {
+		text = strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	name := fmt.Sprintf("s-%02d", s)
+	value = fmt.Appendf(nil, `{"sensor":%q,"at":%d,"value":%s}`, name, walkStart+w.n, text)
+	w.n++
+	return []byte(name), value
+}

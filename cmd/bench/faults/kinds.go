@@ -1,0 +1,243 @@
+package faults
+
+import (
+	"context"
+	"time"
+
+	"odradek/processor/kafkatest"
+)
+
+// kind is a fault that happens again and again in a round.
+type kind struct {
+	name, what string
+	do         func(*round) error
+}
+
+// kinds lists the faults. The workers' sessions last 6 s, their transactions 5 s; the cluster takes 5 s to notice that a
+// node is down.
+var kinds []kind
+
+// init fills kinds, because mixed draws from them.
+func init() {
+	kinds = []kind{
+		{"none", "nothing happens", func(r *round) error { r.faults--; r.pause(time.Second, time.Second); return nil }},
+		{"kill", "SIGKILL of a worker, which starts again within 2 s", (*round).killWorker},
+		{"freeze", "a worker stops for 1 to 15 s: for less and for more than its session and its transaction last", (*round).freezeWorker},
+		{"restart", "SIGTERM of a worker, which starts again within 2 s", (*round).restartWorker},
+		{"join-leave", "each 0.2 to 2 s a worker joins or leaves", (*round).joinLeave},
+		{"broker", "SIGKILL of a node for 1 or 7 s, a coordinator or any other", (*round).killNode},
+		{"broker-freeze", "a node stops for 1 or 7 s", (*round).freezeNode},
+		{"brokers", "SIGKILL of two nodes at overlapping times", (*round).killNodes},
+		{"rolling", "all nodes are restarted in turn", (*round).rolling},
+		{"everything", "SIGKILL of all nodes and of all workers at once", (*round).killEverything},
+		{"leaders", "leaders of the input and of the outputs move", (*round).moveLeaders},
+		{"cut", "all connections break, for up to 3 s none is accepted", (*round).cut},
+		{"one-way", "requests arrive and answers do not, for up to 8 s, at one node", (*round).oneWay},
+		{"lost-reply", "a node does what is asked, and the connection breaks instead of the answer", (*round).lostReply},
+		{"delay", "each byte takes 100 to 400 ms more", (*round).delay},
+		{"partitions", "the input gets another partition", (*round).addPartition},
+	}
+	single := kinds[1:]
+	kinds = append(kinds, kind{"mixed", "one of the others, drawn each time", func(r *round) error {
+		k := single[r.rng.IntN(len(single))]
+		r.say("mixed: %s", k.name)
+		return k.do(r)
+	}})
+}
+
+func (r *round) anyWorker() int { return r.rng.IntN(len(r.workers)) }
+
+func (r *round) killWorker() error {
+	i := r.anyWorker()
+	r.workers[i].kill()
+	r.kills++
+	r.pause(0, 2*time.Second)
+	return r.replace(i)
+}
+
+func (r *round) freezeWorker() error {
+	w := r.workers[r.anyWorker()]
+	kafkatest.Pause(w.cmd.Process)
+	r.pause(time.Second, 15*time.Second)
+	kafkatest.Resume(w.cmd.Process)
+	return nil
+}
+
+func (r *round) restartWorker() error {
+	i := r.anyWorker()
+	if err := r.workers[i].drain(); err != nil {
+		return err
+	}
+	r.pause(0, 2*time.Second)
+	return r.replace(i)
+}
+
+func (r *round) joinLeave() error {
+	r.pause(200*time.Millisecond, 2*time.Second)
+	if n := len(r.workers); n > fleet {
+		last := r.workers[n-1]
+		r.workers = r.workers[:n-1]
+		return last.drain()
+	}
+	w, err := r.start(len(r.workers))
+	if err == nil {
+		r.workers = append(r.workers, w)
+	}
+	return err
+}
+
+// node draws a node: one that coordinates the group or a worker's transactions, or any.
+func (r *round) node() *kafkatest.Node {
+	ctx, cancel := context.WithTimeout(r.ctx, 5*time.Second)
+	defer cancel()
+	id, err := int32(-1), error(nil)
+	switch r.rng.IntN(3) {
+	case 0:
+		id, err = r.c.Admin().Coordinator(ctx, r.group(), false)
+	case 1:
+		id, err = r.c.Admin().Coordinator(ctx, r.group()+"-w0", true)
+	}
+	if n := r.c.NodeByID(id); err == nil && n != nil {
+		return n
+	}
+	return r.c.Node(r.rng.IntN(len(r.c.Nodes())))
+}
+
+// down is a time that a node is away: for less or for more than the cluster takes to notice.
+func (r *round) down() time.Duration {
+	if r.rng.IntN(2) == 0 {
+		return time.Second
+	}
+	return 7 * time.Second
+}
+
+// whole waits until all nodes are there and all replicas are in sync: the next fault would stop the cluster itself.
+func (r *round) whole() error {
+	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Minute)
+	defer cancel()
+	return r.c.Heal(ctx)
+}
+
+func (r *round) killNode() error {
+	n, d := r.node(), r.down()
+	n.Kill()
+	r.kills++
+	r.pause(d, d)
+	return r.whole()
+}
+
+func (r *round) freezeNode() error {
+	n, d := r.node(), r.down()
+	n.Pause()
+	r.pause(d, d)
+	return r.whole()
+}
+
+func (r *round) killNodes() error {
+	i := r.rng.IntN(len(r.c.Nodes()))
+	r.c.Node(i).Kill()
+	r.pause(0, 3*time.Second)
+	r.c.Node((i + 1) % len(r.c.Nodes())).Kill()
+	r.kills += 2
+	r.pause(0, 5*time.Second)
+	return r.whole()
+}
+
+func (r *round) rolling() error {
+	for _, n := range r.c.Nodes() {
+		ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+		err := n.Restart(ctx)
+		cancel()
+		if err == nil {
+			err = r.whole()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *round) killEverything() error {
+	for _, n := range r.c.Nodes() {
+		n.Kill()
+	}
+	for _, w := range r.workers {
+		w.kill()
+	}
+	r.kills += len(r.c.Nodes()) + len(r.workers)
+	r.pause(0, 3*time.Second)
+	if err := r.whole(); err != nil {
+		return err
+	}
+	for i := range r.workers {
+		if err := r.replace(i); err != nil {
+			return err
+		}
+	}
+	// A commit comes before the next of these, or nothing would ever be scored.
+	r.pause(8*time.Second, 20*time.Second)
+	return nil
+}
+
+func (r *round) moveLeaders() error {
+	topics := []string{"in-" + r.name, r.group() + "-scores", r.group() + "-changelog-in-" + r.name}
+	nodes := r.c.Nodes()
+	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+	defer cancel()
+	err := r.c.MoveLeader(ctx, topics[r.rng.IntN(len(topics))], int32(r.rng.IntN(partitions)), nodes[r.rng.IntN(len(nodes))].ID)
+	if err != nil {
+		r.say("a leader did not move: %v", err) // the topic is not there yet, or the replica is not in sync
+	}
+	return nil
+}
+
+func (r *round) cut() error {
+	for _, p := range r.proxies {
+		p.set(refusing, 0)
+	}
+	r.pause(0, 3*time.Second)
+	return r.pass()
+}
+
+func (r *round) oneWay() error {
+	p := r.proxies[r.rng.IntN(len(r.proxies))]
+	p.set(silent, 0)
+	r.pause(time.Second, 8*time.Second)
+	p.cut() // the answers that were held back are lost
+	return r.pass()
+}
+
+func (r *round) lostReply() error {
+	r.proxies[r.rng.IntN(len(r.proxies))].loseReply()
+	r.pause(50*time.Millisecond, 500*time.Millisecond)
+	return nil
+}
+
+func (r *round) delay() error {
+	d := 100*time.Millisecond + time.Duration(r.rng.Int64N(int64(300*time.Millisecond)))
+	for _, p := range r.proxies {
+		p.set(passing, d)
+	}
+	r.pause(3*time.Second, 6*time.Second)
+	return r.pass()
+}
+
+// pass lets all proxies pass everything again.
+func (r *round) pass() error {
+	for _, p := range r.proxies {
+		p.set(passing, 0)
+	}
+	return nil
+}
+
+func (r *round) addPartition() error {
+	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+	defer cancel()
+	ps, err := r.c.Admin().Partitions(ctx, "in-"+r.name)
+	if err == nil && len(ps) < 2*partitions {
+		err = r.c.Admin().AddPartitions(ctx, "in-"+r.name, len(ps)+1)
+	}
+	r.pause(5*time.Second, 10*time.Second)
+	return err
+}
