@@ -28,6 +28,11 @@ type outputs struct {
 	examples  []string
 }
 
+func newOutputs() *outputs {
+	return &outputs{scores: map[scoreID]uint64{}, anomalies: map[revision]uint64{}, texts: map[revision][]byte{},
+		levels: map[at]float64{}, digest: map[string]digest{}}
+}
+
 // scoreID is the identity of a score.
 type scoreID struct {
 	at
@@ -59,8 +64,7 @@ type source struct {
 
 // read reads what a group has published; with committed false also what its aborted transactions wrote.
 func read(ctx context.Context, c *kafkatest.Cluster, group string, committed bool) (*outputs, error) {
-	o := &outputs{scores: map[scoreID]uint64{}, anomalies: map[revision]uint64{}, texts: map[revision][]byte{},
-		levels: map[at]float64{}, digest: map[string]digest{}}
+	o := newOutputs()
 	for suffix, take := range map[string]func(*kafkatest.Record) error{"-scores": o.score, "-anomalies": o.anomaly} {
 		topic := group + suffix
 		if err := c.Admin().WaitStable(ctx, topic); err != nil {

@@ -34,6 +34,8 @@ type Options struct {
 	Dir       string        // of logs and of the brokers' data
 	Settings  []string      // further settings of the workers, ODRADEK_NAME=value
 	Log       io.Writer     // what is going on; nil: nothing
+
+	checked func(r *round, input string) error // of the test: after the check of a round, before its topics go
 }
 
 // Result is the outcome of one round.
@@ -248,6 +250,9 @@ func (r *round) run() (res Result, err error) {
 	}
 	err = r.check(input, load.acked, &res)
 	r.say("%+v", res)
+	if err == nil && r.checked != nil {
+		err = r.checked(r, input)
+	}
 	return res, err
 }
 

@@ -1,0 +1,265 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/kafkatest"
+)
+
+func TestMain(m *testing.M) { kafkatest.Main(m) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func scoreText(offset int64, score float64) []byte {
+	return fmt.Appendf(nil, `{"detector":%q,"score":%v,"source":{"topic":"in","partition":0,"offset":%d}}`, level, score, offset)
+}
+
+func anomalyText(id, n int64, summary string) []byte {
+	return fmt.Appendf(nil, `{"id":"a%d","revision":%d,"summary":%q}`, id, n, summary)
+}
+
+func readingText(v float64) []byte { return fmt.Appendf(nil, `{"sensor":"s","at":1,"value":%v}`, v) }
+
+// TestControls breaks outputs, one record at a time, and wants it counted.
+func TestControls(t *testing.T) {
+	whole := func() *outputs {
+		o := newOutputs()
+		for i := range 40 {
+			r := kafkatest.Record{Key: []byte("s"), Value: scoreText(int64(i), 1.5)}
+			must(t, o.score(&r))
+			r.Value = anomalyText(int64(i/4), int64(i%4+1), "x")
+			must(t, o.anomaly(&r))
+		}
+		return o
+	}
+	counted := func(change func(*outputs)) Result {
+		var res Result
+		got := whole()
+		change(got)
+		got.compare(whole(), &res)
+		return res
+	}
+	record := func(value []byte) *kafkatest.Record { return &kafkatest.Record{Key: []byte("s"), Value: value} }
+	for name, x := range map[string]struct {
+		change                   func(*outputs)
+		lost, doubled, differing int
+	}{
+		"nothing":            {func(*outputs) {}, 0, 0, 0},
+		"a score is dropped": {func(o *outputs) { delete(o.scores, scoreID{at{0, 7}, level}) }, 1, 0, 0},
+		"a close is lost":    {func(o *outputs) { delete(o.anomalies, revision{"a3", 4}) }, 1, 0, 0},
+		"a score is doubled": {func(o *outputs) { must(t, o.score(record(scoreText(7, 1.5)))) }, 0, 1, 0},
+		"an open is doubled": {func(o *outputs) { must(t, o.anomaly(record(anomalyText(3, 1, "x")))) }, 0, 1, 0},
+		"a score is off by a bit": {func(o *outputs) {
+			delete(o.scores, scoreID{at{0, 7}, level})
+			must(t, o.score(record(scoreText(7, math.Nextafter(1.5, 2)))))
+		}, 0, 0, 1},
+		"a score of no record":  {func(o *outputs) { must(t, o.score(record(scoreText(99, 1.5)))) }, 0, 0, 1},
+		"an anomaly is another": {func(o *outputs) { o.anomalies[revision{"a3", 2}]++ }, 0, 0, 1},
+	} {
+		res := counted(x.change)
+		if res.Lost != x.lost || res.Doubled != x.doubled || res.Differing != x.differing {
+			t.Errorf("%s: lost %d, doubled %d, differing %d, want %d, %d, %d", name, res.Lost, res.Doubled, res.Differing,
+				x.lost, x.doubled, x.differing)
+		}
+		if res.Guarantee = "exactly_once"; res.Whole() != (name == "nothing") {
+			t.Errorf("%s: whole is %t", name, res.Whole())
+		}
+	}
+}
+
+// TestPlain: the plain program's scores are those of a window by hand, and a score that is off is counted.
+func TestPlain(t *testing.T) {
+	past := []float64{1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 2}
+	sd := math.Sqrt(14. / 15)
+	if got := zscore(past, 5); math.Abs(got-3/sd) > 1e-12 {
+		t.Errorf("score %v, want %v", got, 3/sd)
+	}
+	if got := zscore(past[1:], 5); !math.IsNaN(got) {
+		t.Errorf("score %v of a short window", got)
+	}
+	var input []kafkatest.Record
+	o := newOutputs()
+	for i, v := range append(slices.Clone(past), 5) {
+		input = append(input, kafkatest.Record{Key: []byte("s"), Offset: int64(i), Value: readingText(v)})
+		o.levels[at{0, int64(i)}] = math.NaN()
+	}
+	o.levels[at{0, 15}] = 3 / sd
+	var res Result
+	must(t, o.plain(input, &res))
+	o.levels[at{0, 15}] += 1e-4
+	must(t, o.plain(input, &res))
+	delete(o.levels, at{0, 4})
+	must(t, o.plain(input, &res))
+	if res.Differing != 3 { // none, one, two
+		t.Errorf("%d differ, want 3: %v", res.Differing, o.examples)
+	}
+}
+
+// TestFaults runs a round of kills on real Kafka, and then breaks what was published.
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	kafkatest.SkipAsked(t, "kafka")
+	var log bytes.Buffer
+	defer func() {
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	o := Options{Version: kafkatest.Versions[0], Worker: kafkatest.GoProgram(t, "../../..", "worker", "build", "./cmd/worker"),
+		Guarantee: "exactly_once", Only: []string{"kill"}, Round: 10 * time.Second, Seed: uint64(time.Now().UnixNano()), Rate: 1000,
+		Dir: t.TempDir(), Log: &log}
+	t.Logf("seed %d", o.Seed)
+	var results []Result
+	var broken []Result
+	o.checked = func(r *round, input string) error {
+		for _, topic := range []string{"-scores", "-anomalies"} {
+			published, err := r.c.Admin().ReadAll(ctx, r.group()+topic, true)
+			if err != nil {
+				return err
+			}
+			last := published[len(published)-1]
+			doubled := kafkatest.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: last.Value}
+			if _, err := r.c.ProduceAcked(ctx, []kafkatest.Record{doubled}); err != nil {
+				return err
+			}
+			var res Result
+			if err := r.check(input, map[at]uint64{{0, 1 << 40}: 1}, &res); err != nil {
+				return err
+			}
+			broken = append(broken, res)
+		}
+		return nil
+	}
+	err := Run(ctx, o, func(r Result) error { results = append(results, r); return nil })
+	if missing := (*kafkatest.MissingError)(nil); errors.As(err, &missing) {
+		kafkatest.Missing(t, "kafka", err)
+	}
+	must(t, err)
+	if len(results) != 1 || !results[0].Whole() || results[0].Kills == 0 || results[0].Records < 5000 || results[0].Anomalies < 20 {
+		t.Errorf("%+v", results)
+	}
+	for i, res := range broken {
+		if res.Doubled != i+1 || res.Lost != 1 || res.Differing != 0 {
+			t.Errorf("with %d doubled outputs and a lost record of the input: %+v", i+1, res)
+		}
+	}
+	if len(broken) != 2 {
+		t.Errorf("%d controls ran", len(broken))
+	}
+	file := filepath.Join(o.Dir, "results.jsonl")
+	must(t, os.WriteFile(file, []byte(`{"fault":"kill","kafka":"4.4.0","guarantee":"exactly_once","faults":2,"kills":2,"records":10}`+"\n"), 0o600))
+	read, err := Read(file)
+	must(t, err)
+	var table strings.Builder
+	Table(&table, append(read, read...))
+	if !strings.Contains(table.String(), "| kill | 4.4.0 | exactly once | 2 | 4 | 4 | 20 | 0 | 0 | 0 | 0 | 0.0 | 0.0 |") {
+		t.Error(table.String())
+	}
+}
+
+// TestProxy: a proxy passes bytes, holds answers back, loses one, and refuses connections.
+func TestProxy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // an echo
+				buf := make([]byte, 16)
+				for {
+					n, err := c.Read(buf)
+					if _, werr := c.Write(buf[:n]); err != nil || werr != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	ports, err := kafkatest.FreePorts(1)
+	must(t, err)
+	at := "127.0.0.1:" + strconv.Itoa(ports[0])
+	file := filepath.Join(t.TempDir(), "server.properties")
+	must(t, os.WriteFile(file, []byte("advertised.listeners=PLAINTEXT://x:1,PROXIED://"+at+"\nlisteners=PLAINTEXT://x:1,PROXIED://"+
+		l.Addr().String()+"\n"), 0o600))
+	p, err := newProxy(file)
+	must(t, err)
+	defer p.close()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", p.addr())
+		must(t, err)
+		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		return c
+	}
+	answered := func(c net.Conn) bool {
+		_, _ = c.Write([]byte("x")) // the read says whether it failed
+		n, _ := c.Read(make([]byte, 1))
+		return n == 1
+	}
+	c := dial()
+	if !answered(c) {
+		t.Error("nothing passes")
+	}
+	p.loseReply()
+	if answered(c) {
+		t.Error("an answer came that was to be lost")
+	}
+	if c = dial(); !answered(c) {
+		t.Error("a second answer was lost")
+	}
+	p.set(silent, 0)
+	time.AfterFunc(200*time.Millisecond, p.cut)
+	if answered(c) {
+		t.Error("an answer came that was held back")
+	}
+	p.set(refusing, 0)
+	if answered(dial()) {
+		t.Error("a connection was accepted")
+	}
+	p.set(passing, 0)
+	if !answered(dial()) {
+		t.Error("nothing passes again")
+	}
+}
+
+// TestNames: each fault has a name of its own and says what happens; an unknown one is refused.
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range Names() {
+		seen[name] = true
+		if What(name) == "" {
+			t.Errorf("%s says nothing", name)
+		}
+	}
+	if len(seen) != len(kinds) {
+		t.Errorf("%d names of %d faults: %v", len(seen), len(kinds), slices.Sorted(maps.Keys(seen)))
+	}
+	if err := Run(t.Context(), Options{Only: []string{"flood"}}, nil); err == nil || !strings.Contains(err.Error(), `no fault "flood"`) {
+		t.Errorf("an unknown fault: %v", err)
+	}
+}
