@@ -25,6 +25,7 @@ import (
 type wire struct {
 	t     *testing.T
 	ports map[int32]int32 // of the brokers -> of the proxies
+	like  *likeness       // of the brokers that they are to seem; nil: themselves
 
 	mu    sync.Mutex
 	rng   *rand.Rand
@@ -200,6 +201,10 @@ func (w *wire) serve(client net.Conn, addr string) {
 			return
 		}
 		a := asked{key: kmsg.Key(binary.BigEndian.Uint16(request[4:])), version: int16(binary.BigEndian.Uint16(request[6:]))}
+		if !w.like.has(a.key, a.version) {
+			w.t.Errorf("a worker has sent %s v%d, which these brokers lack", a.key.Name(), a.version)
+			return // as brokers do
+		}
 		var free chan struct{}
 		a.what, a.hold, free = w.choose(a.key)
 		switch a.what {
@@ -234,13 +239,13 @@ func readFrame(from io.Reader) ([]byte, error) {
 
 // redirect puts the proxies' ports into an answer that names brokers.
 func (w *wire) redirect(a asked, answer []byte) []byte {
-	if a.key != kmsg.Metadata && a.key != kmsg.FindCoordinator {
+	if a.key != kmsg.Metadata && a.key != kmsg.FindCoordinator && (a.key != kmsg.ApiVersions || w.like == nil) {
 		return answer
 	}
 	res := kmsg.ResponseForKey(int16(a.key))
 	res.SetVersion(a.version)
 	head := 8 // size, correlation id
-	if res.IsFlexible() {
+	if res.IsFlexible() && a.key != kmsg.ApiVersions {
 		head++ // no tagged fields
 	}
 	if err := res.ReadFrom(answer[head:]); err != nil {
@@ -248,6 +253,8 @@ func (w *wire) redirect(a asked, answer []byte) []byte {
 		return answer
 	}
 	switch res := res.(type) {
+	case *kmsg.ApiVersionsResponse:
+		w.like.restrict(res)
 	case *kmsg.MetadataResponse:
 		for i := range res.Brokers {
 			res.Brokers[i].Port = w.ports[res.Brokers[i].Port]

@@ -148,6 +148,9 @@ func (t *transport) send(ctx context.Context, timeout time.Duration, n *node, m 
 	if t.isClosed() {
 		return nil, ErrClosed
 	}
+	if err := t.unsupported(m); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := &routed{msg: m, correlation: t.corr.Add(1), clientID: t.cfg.ClientID}

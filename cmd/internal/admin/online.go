@@ -64,6 +64,9 @@ func (e *examination) start(ctx context.Context) {
 	if e.c.Group.Group == "" {
 		return // reported already, and all names are derived from it
 	}
+	if !e.apis() {
+		return // requests about the rest would fail for the same reason
+	}
 	e.brokers(ctx)
 	e.group(ctx)
 	e.topics(ctx)
@@ -120,6 +123,46 @@ func (r *Report) startFault() error {
 		return &startError{faults}
 	}
 	return Permanent(&startError{faults})
+}
+
+// apis reports the APIs that the brokers lack, and whether a worker can run without them.
+func (e *examination) apis() bool {
+	const what = "APIs of the brokers"
+	runs := true
+	if lacking := e.client.Lacking(kafka.Worker); lacking != "" {
+		runs = false
+		e.r.Fault(what, "no worker can run without "+lacking, "use brokers that are compatible with Kafka 2.5 or newer")
+	}
+	exact := e.c.Cycle.Guarantee == "exactly_once"
+	if lacking := e.client.Lacking(kafka.Transactions); exact && lacking != "" {
+		runs = false
+		e.r.Fault(what, "there is no exactly once without "+lacking, "set "+config.Prefix+"GUARANTEE=at_least_once, with which some outputs "+
+			"come twice after a crash, or use brokers, or a tier of the service, with transactions")
+	}
+	if lacking := e.client.Lacking(kafka.StaticMember); lacking != "" && (e.c.Group.InstanceID != "" || e.c.Group.InstanceDir != "") {
+		runs = false
+		e.r.Fault(what, "there is no instance id without "+lacking, "remove "+config.Prefix+"INSTANCE_ID and "+config.Prefix+"INSTANCE_DIR: the "+
+			"membership is dynamic then")
+	}
+	for _, w := range []struct {
+		purpose     kafka.Purpose
+		applies     bool
+		detail, fix string
+	}{
+		{kafka.Configurations, true, "retention, record limits and timeouts are not compared with the settings",
+			"compare retention.ms with " + config.Prefix + "REPLAY_LIMIT, and see that changelogs are compacted"},
+		{kafka.CreatingTopics, e.c.Output.CreateTopics, "topics cannot be created",
+			"create them with the tool of the brokers, changelogs with cleanup.policy=compact, and set " + config.Prefix + "CREATE_TOPICS=false"},
+		{kafka.GrowingTopics, e.c.Cycle.StateLost == "reset", "changelogs of topics that grow are not extended", "extend them by hand"},
+		{kafka.LeaderEpochs, true, "records that an unclean leader election has lost are not noticed", ""},
+		{kafka.PermissionsKnown, true, "permissions are not known before they are needed", ""},
+	} {
+		if lacking := e.client.Lacking(w.purpose); w.applies && lacking != "" {
+			e.r.Findings = append(e.r.Findings, Finding{Level: LevelWarn, What: what, Detail: w.detail + ": they lack " + lacking, Fix: w.fix,
+				suspect: w.fix != ""})
+		}
+	}
+	return runs
 }
 
 // brokers compares timeouts with the brokers' limits. A broker that hides
@@ -191,7 +234,7 @@ func (e *examination) group(ctx context.Context) {
 func (e *examination) groupOf(ctx context.Context, group string) {
 	name := "group " + group
 	ops, err := e.client.Operations(ctx, kafka.ResourceGroup, group)
-	if err != nil {
+	if err != nil && !kafka.Unsupported(err) { // apis has reported that
 		e.r.unasked(name, err)
 		return
 	}
@@ -262,7 +305,10 @@ func (e *examination) topics(ctx context.Context) {
 // retention compares an input topic's retention with the replay of a restart.
 func (e *examination) retention(ctx context.Context, topic string) string {
 	conf, err := e.client.TopicConfig(ctx, topic)
-	if err != nil {
+	switch {
+	case kafka.Unsupported(err): // apis has reported it
+		return ""
+	case err != nil:
 		e.r.Warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(),
 			"allow DescribeConfigs to "+principal(e.c))
 		return ""
