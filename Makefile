@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-13s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench up packages packages-test compose-test cluster-test arm-test release image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench faults up packages packages-test compose-test cluster-test arm-test release image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -33,6 +33,7 @@ child: $(KIT)/lib/libcuda.so ## the worker's child on a GPU, bin/odradek-cuda; n
 
 # Recordings to cut windows from, which the repository has not: see detectors/executortest/recordings.go.
 DATA ?= ../shared/data
+MINUTES ?= 20
 
 device-kit: child ## bin/device: all that scripts/device.sh needs on a machine with a GPU
 	mkdir -p bin/device
@@ -119,6 +120,9 @@ quality: build ## the default preset beside other programs on labelled data (DAT
 
 bench: build ## the table of docs/benchmarks.md
 	./bin/bench $(BENCHFLAGS)
+
+faults: build ## workers under all kinds of faults for MINUTES, what they published checked by record; see docs/reliability.md
+	./bin/bench faults -minutes $(MINUTES) $(FAULTFLAGS)
 
 up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
 	$(GO) run ./processor/kafkatest/up

@@ -73,10 +73,11 @@ func IsWildcard(field string) bool {
 func WildcardHas(field, leaf string) bool {
 	prefix, rest, ok := wildcardOf(field)
 	if prefix != "@value" {
-		in := false
-		if leaf, in = strings.CutPrefix(leaf, prefix+"."); !in {
+		below, in := strings.CutPrefix(leaf, prefix+".")
+		if !in {
 			return false
 		}
+		leaf = below
 	}
 	return ok && matches(rest, []byte(leaf))
 }

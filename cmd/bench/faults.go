@@ -17,7 +17,7 @@ import (
 
 const faultsExamples = `  bench faults -minutes 30 -out faults.jsonl
   bench faults -only kill,broker -seed 7
-  bench faults -table docs/benchmarks/results/faults.jsonl`
+  bench faults -table docs/reliability.jsonl`
 
 // faults runs workers under faults and checks what they published; the exit code is 0 if nothing was lost, doubled or
 // different.
@@ -30,8 +30,8 @@ func (t terminal) faults(ctx context.Context, args []string) int {
 	var minutes float64
 	var only, out, table, worker string
 	verbose := false
-	fs := t.flags("Runs three workers beside three nodes of Kafka in rounds. In each, one kind of fault happens again and again, and what was\n"+
-		"published is compared with the input, with a worker that nothing happened to and with a plain program. Faults:\n\n"+
+	fs := t.flags("Runs three workers beside three nodes of Kafka in rounds. In each, one kind of fault happens again and again, and what\n"+
+		"was published is compared with the input, with a worker that nothing happened to and with a plain program. Faults:\n\n"+
 		about.String(), faultsExamples)
 	fs.Float64Var(&minutes, "minutes", 3, "time in which rounds begin; at least one runs")
 	fs.DurationVar(&o.Round, "round", time.Minute, "time in which faults happen in a round")

@@ -66,7 +66,7 @@ var homes = []struct {
 }{
 	{"github.com/segmentio/kafka-go/...", "processor/kafka", false},
 	{"github.com/twmb/franz-go/...",
-		"processor/kafkatest processor/kafka/internal/brokertest schemas/schematest cmd/bench/testbed cmd/bench/worker", true},
+		"processor/kafkatest processor/kafka/internal/brokertest schemas/schematest cmd/bench/faults cmd/bench/testbed cmd/bench/worker", true},
 	{"github.com/linkedin/goavro/...", "schemas/avro schemas/schematest cmd/bench/ops cmd/bench/worker", true},
 	{"github.com/bufbuild/protocompile/...", "schemas/protobuf", true},
 	{"google.golang.org/protobuf/...", "schemas/protobuf schemas/otlp", true},

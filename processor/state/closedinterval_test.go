@@ -263,7 +263,7 @@ func TestClosedIntervals(t *testing.T) {
 		if !slices.Equal(told, m.late) || w.late != int64(len(m.late)) {
 			t.Fatalf("late samples %v, %d counted, the reference has %v", told, w.late, m.late)
 		}
-		late, held, crashes = late+len(told), held+int(w.s.Held()), crashes+w.crashes
+		late, held, crashes = late+len(told), held+w.s.Held(), crashes+w.crashes
 	}
 	if t.Logf("%d late samples, %d restarts", late, crashes); late < 100 || crashes < 100 || held > 0 {
 		t.Errorf("%d late samples, %d restarts, %d held at the end: the test tests too little", late, crashes, held)

@@ -45,7 +45,9 @@ func startGlue(t *testing.T, fault *string) *registry.Client {
 	t.Helper()
 	list := glueRecords(t)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var ask struct{ SchemaVersionId string }
+		var ask struct {
+			ID string `json:"SchemaVersionId"`
+		}
 		b, _ := io.ReadAll(r.Body)
 		if r.Method != http.MethodPost || r.URL.Path != "/" || r.Header.Get("X-Amz-Target") != "AWSGlue.GetSchemaVersion" ||
 			r.Header.Get("Content-Type") != "application/x-amz-json-1.1" || r.Header.Get("Authorization") != "signed "+string(b) ||
@@ -54,8 +56,8 @@ func startGlue(t *testing.T, fault *string) *registry.Client {
 		}
 		kind := *fault
 		for i := range list {
-			if kind == "" && list[i].ID == ask.SchemaVersionId {
-				_ = json.NewEncoder(w).Encode(map[string]any{"SchemaVersionId": ask.SchemaVersionId, "SchemaDefinition": list[i].Schema,
+			if kind == "" && list[i].ID == ask.ID {
+				_ = json.NewEncoder(w).Encode(map[string]any{"SchemaVersionId": ask.ID, "SchemaDefinition": list[i].Schema,
 					"DataFormat": strings.ToUpper(list[i].Format), "VersionNumber": 3, "Status": "AVAILABLE",
 					"SchemaArn": "arn:aws:glue:eu-west-1:1:schema/plant/readings", "CreatedTime": "2026-01-31T08:00:00Z"})
 				return

@@ -24,6 +24,7 @@ type outputs struct {
 	texts     map[revision][]byte // of the anomalies
 	levels    map[at]float64      // scores of detector level; NaN where it is missing or warming up
 	doubled   int
+	altered   int               // doubled with other bytes
 	digest    map[string]digest // by topic
 	examples  []string
 }
@@ -93,11 +94,11 @@ func (o *outputs) score(r *kafkatest.Record) error {
 		return fmt.Errorf("score at %v offset %d: %w", r.TP(), r.Offset, err)
 	}
 	id := scoreID{at{s.Source.Partition, s.Source.Offset}, s.Detector}
-	if _, ok := o.scores[id]; ok {
-		o.doubled++
-		o.example("doubled: score of %s at %v", id.detector, id.at)
-	}
+	first, ok := o.scores[id]
 	o.scores[id] = sum(r.Key, r.Value)
+	if ok {
+		o.again(first != o.scores[id], "score of %s at %v", id.detector, id.at)
+	}
 	if s.Detector == level {
 		o.levels[id.at] = math.NaN()
 		if s.Score != nil {
@@ -116,12 +117,23 @@ func (o *outputs) anomaly(r *kafkatest.Record) error {
 		return fmt.Errorf("anomaly at %v offset %d: %w", r.TP(), r.Offset, err)
 	}
 	id := revision{a.ID, a.Revision}
-	if _, ok := o.anomalies[id]; ok {
-		o.doubled++
-		o.example("doubled: anomaly %s, revision %d", id.id, id.n)
-	}
+	first, ok := o.anomalies[id]
 	o.anomalies[id], o.texts[id] = sum(r.Key, r.Value), r.Value
+	if ok {
+		o.again(first != o.anomalies[id], "anomaly %s, revision %d", id.id, id.n)
+	}
 	return nil
+}
+
+// again counts an output that was there before.
+func (o *outputs) again(altered bool, format string, args ...any) {
+	o.doubled++
+	how := "doubled: "
+	if altered {
+		o.altered++
+		how = "doubled with other bytes: "
+	}
+	o.example(how+format, args...)
 }
 
 // example keeps the first few faults in words.
@@ -138,6 +150,7 @@ func (o *outputs) compare(want *outputs, res *Result) {
 		o.example("%s: anomaly %s, revision %d: %s, undisturbed %s", how, id.id, id.n, o.texts[id], want.texts[id])
 	})
 	res.Doubled += o.doubled
+	res.Differing += o.altered
 	res.Scores, res.Anomalies = len(o.scores), len(o.anomalies)
 }
 

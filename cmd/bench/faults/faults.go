@@ -5,6 +5,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -301,7 +302,7 @@ func (r *round) heal() error {
 	return nil
 }
 
-// Table writes the results as a table of Markdown, a row for each fault, version and guarantee.
+// Table writes the results as a table of Markdown, a row for each fault and guarantee.
 func Table(out io.Writer, results []Result) {
 	type row struct {
 		Result
@@ -311,9 +312,9 @@ func Table(out io.Writer, results []Result) {
 	var order []string
 	total := row{}
 	for _, r := range results {
-		id := strings.Join([]string{r.Fault, r.Kafka, r.Guarantee}, " ")
+		id := r.Guarantee + " " + r.Fault
 		if rows[id] == nil {
-			rows[id] = &row{Result: Result{Fault: r.Fault, Kafka: r.Kafka, Guarantee: r.Guarantee}}
+			rows[id] = &row{Result: Result{Fault: r.Fault, Guarantee: r.Guarantee}}
 			order = append(order, id)
 		}
 		for _, to := range []*row{rows[id], &total} {
@@ -321,21 +322,20 @@ func Table(out io.Writer, results []Result) {
 			to.Faults += r.Faults
 			to.Kills += r.Kills
 			to.Records += r.Records
-			to.Scores += r.Scores
-			to.Anomalies += r.Anomalies
 			to.Lost += r.Lost
 			to.Doubled += r.Doubled
 			to.Differing += r.Differing
 			to.Gap, to.Recovery = max(to.Gap, r.Gap), max(to.Recovery, r.Recovery)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b string) int { return place(rows[a].Fault) - place(rows[b].Fault) })
-	fmt.Fprintln(out, "| fault | Kafka | guarantee | runs | faults | kills | records | outputs | lost | doubled | differing | longest gap, s | recovery, s |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	slices.SortStableFunc(order, func(a, b string) int {
+		return cmp.Or(-strings.Compare(rows[a].Guarantee, rows[b].Guarantee), place(rows[a].Fault)-place(rows[b].Fault))
+	})
+	fmt.Fprintln(out, "| fault | guarantee | runs | faults | kills | records | lost | doubled | differing | longest gap, s | recovery, s |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|")
 	line := func(r *row) {
-		fmt.Fprintf(out, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %.1f | %.1f |\n", r.Fault, r.Kafka,
-			strings.ReplaceAll(r.Guarantee, "_", " "), r.runs, r.Faults, r.Kills, r.Records, r.Scores+r.Anomalies, r.Lost, r.Doubled,
-			r.Differing, r.Gap, r.Recovery)
+		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %.1f | %.1f |\n", r.Fault, strings.ReplaceAll(r.Guarantee, "_", " "),
+			r.runs, r.Faults, r.Kills, r.Records, r.Lost, r.Doubled, r.Differing, r.Gap, r.Recovery)
 	}
 	for _, id := range order {
 		line(rows[id])

@@ -223,12 +223,14 @@ func (r *round) startLoad(input string) (*load, error) {
 		for ctx.Err() == nil {
 			time.Sleep(100 * time.Millisecond)
 			for tp, offset := range r.committed(input) {
-				if offset > last[tp] {
-					if last[tp] > 0 {
-						l.gap = max(l.gap, time.Since(since[tp]))
-					}
-					last[tp], since[tp] = offset, time.Now()
+				before, seen := last[tp]
+				if seen && offset <= before {
+					continue
 				}
+				if seen {
+					l.gap = max(l.gap, time.Since(since[tp]))
+				}
+				last[tp], since[tp] = offset, time.Now()
 			}
 		}
 		for _, at := range since {

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -111,7 +112,7 @@ func (p *proxy) accept() {
 			return
 		}
 		go func() {
-			node, err := net.Dial("tcp", p.to)
+			node, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.to)
 			if err != nil {
 				client.Close()
 				return
