@@ -62,9 +62,10 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
 # Modules of their own, so that neither Prometheus nor Kubernetes nor a browser is a dependency of the worker.
-deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker, Kafka Connect into PostgreSQL, the page in Chromium
+deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker, Kafka Connect into PostgreSQL, the page in Chromium, the release's image
 	cd deploy/test/kubernetes && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 	cd deploy/test/connect && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
+	cd deploy/test/image && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -vet=off -count=1 -tags remove_all_sd ./...
 	cd deploy/test/browser && $(GO) vet ./... && $(GO) test -vet=off -count=1 -v ./...
 
@@ -128,7 +129,7 @@ up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
 	$(GO) run ./processor/kafkatest/up
 
 # A release of a commit; scripts/release.sh says what is in it.
-packages: ## packages for Debian and Red Hat, with the systemd unit; archives, chart, licences and bills of materials beside them, in bin/release
+packages: ## packages for Debian and Red Hat, with the systemd unit; archives, image, chart, licences, bills of materials and provenance beside them, in bin/release
 	scripts/release.sh bin/release
 
 release: packages ## the same twice, which has to give the same bytes

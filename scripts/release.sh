@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Makes a release in a folder: static programs for linux/amd64 and arm64 in archives, packages for Debian and Red Hat, the Helm chart, the
-# licences of dependencies, a bill of materials of each program (CycloneDX), and SHA256SUMS. The same commit gives the same bytes:
-# `make release` makes it twice and compares. Modules come from the Go proxy, their sums from go.sum and Go's database.
+# licences of dependencies, a bill of materials of each program (CycloneDX), the container image for both as an OCI archive (without
+# the child for GPUs; `skopeo copy --all oci-archive:FILE docker://...` pushes it), an unsigned provenance of all these (in-toto, SLSA),
+# and SHA256SUMS. The same commit gives the same bytes: `make release` makes it twice and compares. Modules come from the Go proxy, their
+# sums from go.sum and Go's database.
 #
 #   scripts/release.sh FOLDER
 set -euo pipefail
@@ -11,6 +13,7 @@ out=$(mkdir -p "$1" && cd "$1" && pwd)
 rm -rf "${out:?}"/*
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0
 sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+roots=golang.org/x/crypto/x509roots/fallback@v0.0.0-20261030153154-30a33513ff6d # Mozilla's certificate authorities
 
 VERSION=$(sed -n 's/^const release = "\(.*\)"/\1/p' cmd/worker/cmd_small.go)
 COMMIT=$(git describe --always --dirty --exclude '*')
@@ -24,6 +27,7 @@ archive() { # NAME FOLDER: a tar of a folder without what differs from one machi
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+programs=()
 
 # The licences: of each module in the program one file at least.
 LICENCES=$out/THIRD_PARTY_LICENSES.txt
@@ -38,6 +42,7 @@ for ARCH in amd64 arm64; do
 	mkdir "$work/$name"
 	PROGRAM=$work/$name/odradek
 	GOOS=linux GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags "-s -w -X main.commit=$COMMIT" -o "$PROGRAM" ./cmd/worker
+	programs+=("$ARCH=$PROGRAM")
 	cp LICENSE CHANGELOG.md deploy/systemd/odradek.service "$LICENCES" "$work/$name/"
 	archive "$name.tar.gz" "$work/$name"
 	go run "$sbom" bin -json -noserial -output "$work/sbom.json" "$PROGRAM" 2>"$work/sbom.log" || { cat "$work/sbom.log" >&2; exit 1; }
@@ -52,5 +57,13 @@ done
 
 cp -r deploy/helm "$work/odradek"
 archive "odradek-chart-$(sed -n 's/^version: //p' deploy/helm/Chart.yaml).tgz" "$work/odradek"
+# Outside of the module, whose go.sum it would change.
+roots=$(cd "$work" && go mod download -json "$roots" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+go run deploy/packages/image.go -out "$out/odradek-$VERSION-image.tar" -version "$VERSION" -commit "$COMMIT" -time "$SOURCE_DATE_EPOCH" \
+	-roots "$roots/bundle/bundle.der" -licences "LICENSE,$LICENCES" "${programs[@]}"
+
+# Of the files before it: SHA256SUMS has its own sum.
+go run deploy/packages/provenance.go -version "$VERSION" -commit "$(git describe --always --dirty --abbrev=40 --exclude '*')" "$out" >"$work/provenance"
+mv "$work/provenance" "$out/odradek-$VERSION.provenance.json"
 (cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 ls -l "$out"
