@@ -84,9 +84,10 @@ func partition(ctx context.Context, f *kafka.Fetcher, tp kafka.TP, from, to int6
 			cut = true
 			return false, nil
 		}
-		for list = append(list, rec); len(list) > n || bytesOf > most && len(list) > 1; list = slices.Delete(list, 0, 1) {
+		for list = append(list, rec); len(list) > n || bytesOf > most && len(list) > 1; list = list[1:] {
 			cut = cut || len(list) <= n
 			bytesOf -= size(list[0])
+			list[0] = nil
 		}
 		return !first || len(list) < n, nil
 	})
