@@ -23,6 +23,17 @@ func (r *Client) Glue() bool { return r != nil && r.config.Sign != nil }
 // HasIDs reports whether schemas of outputs can be registered, for ids in Confluent framing.
 func (r *Client) HasIDs() bool { return r != nil && r.config.Sign == nil }
 
+// lacksIDs returns why subjects and ids cannot be asked for; nil where they can.
+func (r *Client) lacksIDs() error {
+	switch {
+	case r == nil:
+		return errNoRegistry
+	case r.Glue():
+		return errGlue
+	}
+	return nil
+}
+
 // glueVersion fetches a version of a schema from AWS Glue.
 func (t *transport) glueVersion(ctx context.Context, uuid string) (*schemas.Schema, error) {
 	var a struct {

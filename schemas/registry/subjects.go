@@ -20,11 +20,8 @@ func (r *Client) Register(ctx context.Context, subject, schemaJSON string) (int3
 
 // RegisterAs registers a schema of a type, as schemas.Format names it, like Register.
 func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text string) (int32, error) {
-	if r == nil {
-		return 0, errNoRegistry
-	}
-	if r.Glue() {
-		return 0, errGlue
+	if err := r.lacksIDs(); err != nil {
+		return 0, err
 	}
 	return r.cache.remembered(subject, text, func() (int32, error) {
 		var a struct{ ID int32 }
@@ -37,11 +34,8 @@ func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text strin
 // Lookup returns the id of a schema that is registered under a subject, and ErrUnknownSchema if it
 // is not. It serves registries that forbid registration to workers.
 func (r *Client) Lookup(ctx context.Context, subject, schemaJSON string) (int32, error) {
-	if r == nil {
-		return 0, errNoRegistry
-	}
-	if r.Glue() {
-		return 0, errGlue
+	if err := r.lacksIDs(); err != nil {
+		return 0, err
 	}
 	return r.cache.remembered(subject, schemaJSON, func() (int32, error) {
 		var a answer
@@ -64,22 +58,16 @@ func schemaBody(schemaType, text string) any {
 
 // Latest returns the newest version of a subject. It is not cached.
 func (r *Client) Latest(ctx context.Context, subject string) (*schemas.Schema, error) {
-	if r == nil {
-		return nil, errNoRegistry
-	}
-	if r.Glue() {
-		return nil, errGlue
+	if err := r.lacksIDs(); err != nil {
+		return nil, err
 	}
 	return r.version(ctx, subject, "latest")
 }
 
 // Versions returns the versions of a subject, ascending.
 func (r *Client) Versions(ctx context.Context, subject string) ([]int, error) {
-	if r == nil {
-		return nil, errNoRegistry
-	}
-	if r.Glue() {
-		return nil, errGlue
+	if err := r.lacksIDs(); err != nil {
+		return nil, err
 	}
 	var versions []int
 	err := r.call(ctx, fmt.Sprintf("versions of subject %q", subject), http.MethodGet,
@@ -90,11 +78,8 @@ func (r *Client) Versions(ctx context.Context, subject string) ([]int, error) {
 // Compatible reports whether a schema could be registered under a subject, without
 // registering it, and if not, why. A subject that does not exist takes any.
 func (r *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok bool, reasons []string, err error) {
-	if r == nil {
-		return false, nil, errNoRegistry
-	}
-	if r.Glue() {
-		return false, nil, errGlue
+	if err := r.lacksIDs(); err != nil {
+		return false, nil, err
 	}
 	var a struct {
 		OK       bool     `json:"is_compatible"`
