@@ -457,7 +457,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	if !n.proc.running() {
 		return nil
 	}
-	n.proc.resume()
+	Resume(n.proc.cmd.Process)
 	n.proc.terminate()
 	select {
 	case <-n.proc.exited:
@@ -491,7 +491,7 @@ func (n *Node) Pause() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.proc.running() {
-		n.proc.pause()
+		Pause(n.proc.cmd.Process)
 	}
 }
 
@@ -500,7 +500,7 @@ func (n *Node) Resume() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.proc.running() {
-		n.proc.resume()
+		Resume(n.proc.cmd.Process)
 	}
 }
 

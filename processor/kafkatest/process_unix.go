@@ -8,11 +8,7 @@ import (
 	"syscall"
 )
 
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // already gone is as good
-
-func (p *process) terminate() { p.signal(syscall.SIGTERM) }
-func (p *process) pause()     { p.signal(syscall.SIGSTOP) }
-func (p *process) resume()    { p.signal(syscall.SIGCONT) }
+func (p *process) terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) } // already gone is as good
 
 // Pause stops a process without ending it (SIGSTOP): its connections stay open and nothing answers.
 func Pause(p *os.Process) { _ = p.Signal(syscall.SIGSTOP) }

@@ -3,8 +3,6 @@ package kafkatest
 import "os"
 
 func (p *process) terminate() { _ = p.cmd.Process.Kill() }
-func (p *process) pause()     { panic("kafkatest: a process cannot be paused on Windows") }
-func (p *process) resume()    {}
 
 // Pause panics on Windows.
 func Pause(*os.Process) { panic("kafkatest: a process cannot be paused on Windows") }

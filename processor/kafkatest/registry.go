@@ -151,14 +151,14 @@ func (r *RegistryServer) Stop() {
 // server does; Resume lets it go on. On srfake use its interceptors.
 func (r *RegistryServer) Pause() {
 	if r.proc.running() {
-		r.proc.pause()
+		Pause(r.proc.cmd.Process)
 	}
 }
 
 // Resume ends a Pause.
 func (r *RegistryServer) Resume() {
 	if r.proc.running() {
-		r.proc.resume()
+		Resume(r.proc.cmd.Process)
 	}
 }
 
