@@ -13,11 +13,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"odradek/cmd/bench/testbed"
 	"odradek/processor/kafkatest"
 )
 
@@ -99,6 +101,10 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 			chosen = append(chosen, kinds[i])
 		}
 	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	bed := &testbed.Bed{Dir: o.Dir}
 	c, proxies, err := startCluster(ctx, o)
 	if err != nil {
 		return err
@@ -113,7 +119,7 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 	for i := 0; i == 0 || time.Since(began) < o.Total; i++ {
 		seed := o.Seed + uint64(i)
 		k := chosen[i%len(chosen)]
-		r := &round{Options: o, ctx: ctx, c: c, proxies: proxies, kind: k, seed: seed, name: fmt.Sprintf("%s-%d", k.name, i),
+		r := &round{Options: o, ctx: ctx, bed: bed, c: c, proxies: proxies, kind: k, seed: seed, name: fmt.Sprintf("%s-%d", k.name, i),
 			rng: rand.New(rand.NewPCG(seed, 1))}
 		res, err := r.run()
 		if err != nil {
@@ -121,6 +127,21 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 		}
 		if err := done(res); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// check says which options make no sense, before brokers are started.
+func (o *Options) check() error {
+	switch {
+	case o.Rate <= 0 || o.Round <= 0:
+		return errors.New("faults: a rate and a time of a round above 0 are needed")
+	case o.Guarantee != "exactly_once" && o.Guarantee != atLeastOnce:
+		return fmt.Errorf("faults: no guarantee %q: there are exactly_once and %s", o.Guarantee, atLeastOnce)
+	case o.Python != "":
+		if _, err := exec.LookPath(o.Python); err != nil {
+			return fmt.Errorf("faults: the Python of the second reader: %w", err)
 		}
 	}
 	return nil
@@ -161,7 +182,8 @@ type round struct {
 	name    string
 	rng     *rand.Rand
 
-	workers []*worker
+	bed     *testbed.Bed
+	workers []*testbed.Process
 	started int
 	faults  int
 	kills   int
@@ -200,7 +222,7 @@ func (r *round) run() (res Result, err error) {
 	}
 	defer func() {
 		for _, w := range r.workers {
-			w.kill()
+			w.Kill()
 		}
 		if err == nil {
 			r.drop(input)
@@ -238,11 +260,11 @@ func (r *round) run() (res Result, err error) {
 	wait, cancel := context.WithTimeout(r.ctx, recovery)
 	defer cancel()
 	if err := admin.WaitCommitted(wait, r.group(), input); err != nil {
-		return res, fmt.Errorf("the workers did not score all input in %v after the last fault: %w\n%s", recovery, err, r.logs())
+		return res, r.unfinished(fmt.Errorf("the workers did not score all input in %v after the last fault: %w", recovery, err))
 	}
 	res.Recovery = time.Since(over).Seconds()
 	for _, w := range r.workers {
-		if err := w.drain(); err != nil {
+		if err := drain(w); err != nil {
 			return res, err
 		}
 	}
@@ -281,9 +303,9 @@ func (r *round) undisturbed(input string) error {
 	ctx, cancel := context.WithTimeout(r.ctx, 5*recovery)
 	defer cancel()
 	if err := r.c.Admin().WaitCommitted(ctx, r.group()+"-ref", input); err != nil {
-		return fmt.Errorf("the undisturbed worker: %w\n%s", err, r.logs())
+		return r.unfinished(fmt.Errorf("the undisturbed worker: %w", err))
 	}
-	return w.drain()
+	return drain(w)
 }
 
 // heal ends all faults.
@@ -297,7 +319,7 @@ func (r *round) heal() error {
 		return err
 	}
 	for _, w := range r.workers {
-		kafkatest.Resume(w.cmd.Process)
+		w.Resume()
 	}
 	return nil
 }

@@ -282,7 +282,20 @@ func TestNames(t *testing.T) {
 	if len(seen) != len(kinds) {
 		t.Errorf("%d names of %d faults: %v", len(seen), len(kinds), slices.Sorted(maps.Keys(seen)))
 	}
-	if err := Run(t.Context(), Options{Only: []string{"flood"}}, nil); err == nil || !strings.Contains(err.Error(), `no fault "flood"`) {
-		t.Errorf("an unknown fault: %v", err)
+	for _, x := range []struct {
+		change func(*Options)
+		want   string
+	}{
+		{func(o *Options) { o.Only = []string{"flood"} }, `no fault "flood"`},
+		{func(o *Options) { o.Guarantee = "twice" }, `no guarantee "twice"`},
+		{func(o *Options) { o.Rate = 0 }, "a rate"},
+		{func(o *Options) { o.Round = -time.Second }, "a time of a round"},
+		{func(o *Options) { o.Python = "/no/python" }, "/no/python"},
+	} {
+		o := Options{Version: "0.0.0", Guarantee: atLeastOnce, Rate: 1, Round: time.Second}
+		x.change(&o)
+		if err := Run(t.Context(), o, nil); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v, want %q", err, x.want)
+		}
 	}
 }

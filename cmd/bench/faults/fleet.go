@@ -8,28 +8,17 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"odradek/cmd/bench/testbed"
 	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
-
-// worker is a process of `worker run`.
-type worker struct {
-	name, log string
-	cmd       *exec.Cmd
-	done      chan struct{}
-	err       error // how it ended
-}
 
 // level is the detector whose scores a plain program computes, too.
 const (
@@ -39,12 +28,7 @@ const (
 
 // settings returns the environment of a worker.
 func (r *round) settings(input, group string, brokers []string, guarantee string) []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, config.Prefix) {
-			env = append(env, e)
-		}
-	}
+	env := testbed.Environ()
 	for _, s := range []string{
 		"KAFKA_BROKERS=" + strings.Join(brokers, ","), "GROUP=" + group, "TOPICS=" + input, "GUARANTEE=" + guarantee,
 		"FORMAT=json", "KEY_FIELD=sensor", "TIME_FIELD=at", "TIME_UNIT=ms", "VALUE_FIELDS=value",
@@ -59,7 +43,7 @@ func (r *round) settings(input, group string, brokers []string, guarantee string
 }
 
 // start starts a worker of the fleet. Those of even numbers are static members and come back under their name.
-func (r *round) start(i int) (*worker, error) {
+func (r *round) start(i int) (*testbed.Process, error) {
 	var brokers []string
 	for _, p := range r.proxies {
 		brokers = append(brokers, p.addr())
@@ -72,28 +56,13 @@ func (r *round) start(i int) (*worker, error) {
 	return r.launch(fmt.Sprintf("w%d-%d", i, r.started), env)
 }
 
-func (r *round) launch(name string, env []string) (*worker, error) {
-	w := &worker{name: name, log: filepath.Join(r.Dir, r.name+"-"+name+".log"), done: make(chan struct{})}
+func (r *round) launch(name string, env []string) (*testbed.Process, error) {
 	ports, err := kafkatest.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(w.log)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	w.cmd = exec.Command(r.Worker, "run")
-	w.cmd.Env = append(env, config.Prefix+"HTTP_ADDR=127.0.0.1:"+strconv.Itoa(ports[0]))
-	w.cmd.Dir, w.cmd.Stdout, w.cmd.Stderr = r.Dir, log, log
-	if err := kafkatest.Start(w.cmd); err != nil {
-		return nil, fmt.Errorf("start worker %s: %w", name, err)
-	}
-	go func() {
-		w.err = w.cmd.Wait()
-		close(w.done)
-	}()
-	return w, nil
+	env = append(env, config.Prefix+"HTTP_ADDR=127.0.0.1:"+strconv.Itoa(ports[0]))
+	return r.bed.Spawn(r.name+"-"+name, env, nil, r.Worker, "run")
 }
 
 // replace starts a worker in the place of one that has ended.
@@ -102,63 +71,33 @@ func (r *round) replace(i int) (err error) {
 	return err
 }
 
-func (w *worker) ended() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// kill ends a worker at once, paused or not.
-func (w *worker) kill() {
-	_ = w.cmd.Process.Kill() // already gone is as good
-	<-w.done
-}
-
 // drainLimit is the longest time that a worker takes to leave its group while brokers are away.
 const drainLimit = 2 * time.Minute
 
 // drain lets a worker finish and wants it to end well.
-func (w *worker) drain() error {
-	_ = w.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-w.done:
-	case <-time.After(drainLimit):
-		return fmt.Errorf("worker %s did not end in %v after SIGTERM\n%s", w.name, drainLimit, w.tail())
+func drain(w *testbed.Process) error {
+	if err := w.Stop(drainLimit); err != nil && (w.Err == nil || w.Err.Error() != "signal: terminated") {
+		return err
 	}
-	if w.err != nil && w.err.Error() != "signal: terminated" { // it had not yet begun to listen to signals
-		return fmt.Errorf("worker %s: %w\n%s", w.name, w.err, w.tail())
-	}
-	return nil
+	return nil // also where it had not yet begun to listen to signals
 }
 
 // alive says which worker has ended by itself.
 func (r *round) alive() error {
 	for _, w := range r.workers {
-		if w.ended() {
-			return fmt.Errorf("worker %s ended: %w\n%s", w.name, w.err, w.tail())
+		if err := w.Ended(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (w *worker) tail() string {
-	text, err := os.ReadFile(w.log)
-	if err != nil {
-		return err.Error()
-	}
-	return "the end of " + w.log + ":\n" + string(text[max(0, len(text)-1500):])
-}
-
-// logs returns the ends of all workers' logs.
-func (r *round) logs() string {
-	var out strings.Builder
+// unfinished returns err with the ends of all logs.
+func (r *round) unfinished(err error) error {
 	for _, w := range r.workers {
-		fmt.Fprintf(&out, "%s\n", w.tail())
+		err = w.Failed(err)
 	}
-	return out.String() + r.c.Logs(10)
+	return fmt.Errorf("%w\n%s", err, r.c.Logs(10))
 }
 
 // at is a record's place.

@@ -49,7 +49,7 @@ func (r *round) anyWorker() int { return r.rng.IntN(len(r.workers)) }
 
 func (r *round) killWorker() error {
 	i := r.anyWorker()
-	r.workers[i].kill()
+	r.workers[i].Kill()
 	r.kills++
 	r.pause(0, 2*time.Second)
 	return r.replace(i)
@@ -57,15 +57,15 @@ func (r *round) killWorker() error {
 
 func (r *round) freezeWorker() error {
 	w := r.workers[r.anyWorker()]
-	kafkatest.Pause(w.cmd.Process)
+	w.Pause()
 	r.pause(time.Second, 15*time.Second)
-	kafkatest.Resume(w.cmd.Process)
+	w.Resume()
 	return nil
 }
 
 func (r *round) restartWorker() error {
 	i := r.anyWorker()
-	if err := r.workers[i].drain(); err != nil {
+	if err := drain(r.workers[i]); err != nil {
 		return err
 	}
 	r.pause(0, 2*time.Second)
@@ -77,7 +77,7 @@ func (r *round) joinLeave() error {
 	if n := len(r.workers); n > fleet {
 		last := r.workers[n-1]
 		r.workers = r.workers[:n-1]
-		return last.drain()
+		return drain(last)
 	}
 	w, err := r.start(len(r.workers))
 	if err == nil {
@@ -163,7 +163,7 @@ func (r *round) killEverything() error {
 		n.Kill()
 	}
 	for _, w := range r.workers {
-		w.kill()
+		w.Kill()
 	}
 	r.kills += len(r.c.Nodes()) + len(r.workers)
 	r.pause(0, 3*time.Second)

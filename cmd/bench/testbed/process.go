@@ -84,6 +84,12 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
+// Pause stops the process without ending it.
+func (p *Process) Pause() { kafkatest.Pause(p.cmd.Process) }
+
+// Resume ends a Pause.
+func (p *Process) Resume() { kafkatest.Resume(p.cmd.Process) }
+
 // Stop lets the process drain.
 func (p *Process) Stop(limit time.Duration) error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -113,15 +119,20 @@ type Worker struct {
 	http        *http.Client
 }
 
-// workerEnv returns the configuration of a worker on an input: one trivial detector and
-// otherwise the defaults.
-func (b *Bed) workerEnv(in *Input, group string, settings ...string) []string {
-	env := make([]string, 0, 64)
+// Environ returns the environment of this program without a worker's settings.
+func Environ() (env []string) {
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, config.Prefix) || strings.HasPrefix(e, config.Prefix+"TEST_") {
 			env = append(env, e)
 		}
 	}
+	return env
+}
+
+// workerEnv returns the configuration of a worker on an input: one trivial detector and
+// otherwise the defaults.
+func (b *Bed) workerEnv(in *Input, group string, settings ...string) []string {
+	env := Environ()
 	set := func(name, value string) { env = append(env, config.Prefix+name+"="+value) }
 	set("KAFKA_BROKERS", strings.Join(b.Cluster.Brokers, ","))
 	set("SCHEMA_REGISTRY_URL", b.registry.URL)
