@@ -92,8 +92,8 @@ func (x *run) decide(sm *Sample) bool {
 		case 1: // the registry gets a schema, or loses it
 			x.absent[string(subject)] = !x.absent[string(subject)]
 		case 2:
-			if x.w.cfg.TTL > 0 || x.w.cfg.Silence > 0 || x.w.cfg.Reading.Every > 0 || x.s.maxTime == NoTime || x.changes {
-				// It does not release what it reaches.
+			if r := &x.w.cfg.Reading; x.w.cfg.TTL > 0 || x.w.cfg.Silence > 0 || r.Every > 0 || r.BySeries || x.s.maxTime == NoTime || x.changes {
+				// It does not release what it reaches: a live fold does so before the next sample enters, a replay after it.
 				continue
 			}
 			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))

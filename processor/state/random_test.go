@@ -243,7 +243,7 @@ func randomGrid(r *rand.Rand, cfg *Config) {
 }
 
 // randomAlerts gives a detector a threshold and, mostly, events. Scores of fakes
-// are about as large as the noise of the log, 10, around 0.
+// are about as large as the noise of the log, 10, around 0. Whether they are bounded is a property of the op, which does not change.
 func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	kinds := []struct {
 		kind  threshold.Kind
@@ -254,7 +254,10 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	k := kinds[r.IntN(len(kinds))]
 	params := threshold.New(k.kind, k.value)
 	params.History, params.Warmup, params.Decluster = 32+r.IntN(20), r.IntN(20), r.IntN(5)
-	params.Bounded = r.IntN(3) == 0
+	bounded := r.IntN(3) == 0
+	if d.Threshold != nil {
+		bounded = d.Threshold.Bounded
+	}
 	if r.IntN(3) == 0 {
 		params.Span = 1 + r.Int64N(20000)
 	}
@@ -263,6 +266,7 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 		params = threshold.New(threshold.Quantile, 0.6)
 		params.History, params.Warmup, params.Decluster = 32, 2, 1
 	}
+	params.Bounded = bounded
 	d.Threshold, d.Shadow = &params, r.IntN(3) == 0
 	if long {
 		d.Events = &anomaly.Policy{OpenAfter: 1, CloseAfter: 20 + r.IntN(20), Release: 1, UpdateEvery: r.IntN(2) * r.IntN(10)}

@@ -28,7 +28,7 @@ func (x *run) changeRulings() {
 		if d.Shadow = x.r.IntN(2) == 0; x.r.IntN(2) == 0 {
 			continue
 		}
-		other := series.DetectorConfig{}
+		other := series.DetectorConfig{Threshold: d.Threshold}
 		randomAlerts(x.r, &other)
 		if x.r.IntN(2) == 0 {
 			other.Threshold.History = d.Threshold.History
