@@ -148,6 +148,16 @@ func TestMapping(t *testing.T) {
 			return seen{"", fmt.Sprintf(`{"machine":%q,"metrics":{%s}}`, id(i), strings.Join(list, ","))}
 		}, map[string]string{"key_field": "machine", "series_fields": "metrics.*", "value_fields": ""},
 			map[string]string{"series_fields": "below metrics"}},
+		{"many objects of which some are not there", func(i int) seen {
+			var list []string
+			for k := range 12 {
+				if (i/8+k)%5 > 0 {
+					list = append(list, fmt.Sprintf(`"t%d":{"value":%v,"quality":"GOOD","limit":%d,"scale":1,"node":%d}`, k, walk(i%8+k, i), 90+k, k))
+				}
+			}
+			return seen{"", fmt.Sprintf(`{"machine":%q,"metrics":{%s}}`, id(i), strings.Join(list, ","))}
+		}, map[string]string{"key_field": "machine", "series_fields": "metrics.*.value", "value_fields": ""},
+			map[string]string{"series_fields": "below metrics"}},
 		{"events at irregular times", func(i int) seen {
 			at := secondOf(0).UnixMilli() + int64(1000*i) + int64(i*i%997)*40
 			return seen{"", fmt.Sprintf(`{"at":%d,"sensor":"press-%d","event":"login","code":%d}`, at, i*i%7%3, 1+i%3)}

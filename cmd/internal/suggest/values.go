@@ -284,14 +284,14 @@ func (m *mapping) chooseValues() error {
 		present = fmt.Sprintf("%s of %s have it; the others count as missing.", share(complete, n), count(n, m.noun()))
 	}
 	switch {
-	case wide && !givenSeries && complete < n*9/10 && m.below(moving) != "":
-		path := m.below(moving)
+	case wide && !givenSeries && complete < n*9/10 && m.wildcard(moving) != "":
+		field := m.wildcard(moving)
 		each.Off, each.Comment = true, "Or those alone that move:"
 		m.sensors, m.width = len(moving), 1
-		m.settings = append(m.settings, settingsfile.Setting{Key: "series_fields", Value: path + ".*", List: true,
+		m.settings = append(m.settings, settingsfile.Setting{Key: "series_fields", Value: field, List: true,
 			Comment: comment + " " + present + fmt.Sprintf(" Records have different ones of the %s below %s, so each that comes is a series of "+
-				"its own, with the key <key>/<field>, also those to come: now %s of one value.", count(len(moving), "field"), path,
-				count(m.keys*len(paths), "series"))}, each)
+				"its own, with the key <key>/<field>, also those to come: now %s of one value.", count(len(moving), "field"),
+				field[:strings.Index(field, ".*")], count(m.keys*len(paths), "series"))}, each)
 	case wide:
 		each.Comment = comment + " " + present + fmt.Sprintf(" Each field is a series of its own, with the key <key>/<field>: %s of one value.",
 			count(m.keys*len(paths), "series"))
@@ -319,8 +319,9 @@ func (m *mapping) chooseValues() error {
 // manyBelow is the number of values below one object from which on those that come and go are found by a wildcard.
 const manyBelow = 9
 
-// below returns the path of the object that has all values, if they are many and more than half of its numbers; "": there is none.
-func (m *mapping) below(moving []*numeric) string {
+// wildcard returns the field that stands for all values, if they are many below one object and more than half of the numbers that it
+// stands for: metrics.*.value where each is the value of an object in metrics, else metrics.*; "": there is none.
+func (m *mapping) wildcard(moving []*numeric) string {
 	if len(moving) < manyBelow {
 		return ""
 	}
@@ -328,18 +329,33 @@ func (m *mapping) below(moving []*numeric) string {
 	for path != "" && slices.ContainsFunc(moving, func(c *numeric) bool { return !strings.HasPrefix(c.path, path+".") }) {
 		path = parent(path)
 	}
-	others := 0
-	for _, f := range m.t.fields {
-		k := f.kinds(len(m.t.points))
-		if strings.HasPrefix(f.path, path+".") && k[schemas.LeafInt]+k[schemas.LeafFloat] > 0 {
-			others++
-		}
-	}
-	if strings.HasSuffix(path, `\`) || path == m.readings || others > 2*len(moving) || // a dot in a name, the record, or much else
+	if path == "" || strings.HasSuffix(path, `\`) || path == m.readings || // the record, or a dot in a name
 		slices.ContainsFunc(moving, func(c *numeric) bool { return len(c.absent) > 0 }) { // MISSING_IF names fields
 		return ""
 	}
-	return path
+	// after returns what follows a name in the object; "": nothing.
+	after := func(field string) string {
+		_, rest, _ := strings.Cut(field[len(path)+1:], ".")
+		return rest
+	}
+	rest := after(moving[0].path)
+	if slices.ContainsFunc(moving, func(c *numeric) bool { return after(c.path) != rest || strings.Contains(c.path, `\`) }) {
+		rest = ""
+	}
+	numbers := 0
+	for _, f := range m.t.fields {
+		k := f.kinds(len(m.t.points))
+		if strings.HasPrefix(f.path, path+".") && k[schemas.LeafInt]+k[schemas.LeafFloat] > 0 && (rest == "" || after(f.path) == rest) {
+			numbers++
+		}
+	}
+	switch {
+	case numbers > 2*len(moving):
+		return ""
+	case rest != "":
+		return path + ".*." + rest
+	}
+	return path + ".*"
 }
 
 // putSteps says which values are counters, and which of their numbers are no readings.
