@@ -78,7 +78,7 @@ func (o *dlqOptions) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.target, "to", "", "redrive: write to this topic, which is created where it is missing; default: where each "+
 		"record came from")
 	fs.StringVar(&o.schema, "schema", "", "redrive: a schema id, or latest for the newest of the input topic's subject: "+
-		"all payloads name this schema instead of theirs")
+		"all payloads name this schema instead of theirs; not with AWS Glue as the registry")
 	fs.BoolVar(&o.all, "all", false, "redrive: also records that could not be read now either")
 	fs.BoolVar(&o.again, "again", false, "redrive: also what was sent there before; interrupted, it begins from the start")
 	fs.IntVar(&o.attempts, "attempts", 3, "redrive: leave records that were sent this often and became dead letters each time")
@@ -497,7 +497,9 @@ func (d *dlqTool) schema(ctx context.Context) (id int32, first bool, err error) 
 		return 0, false, nil
 	}
 	if !d.registry.HasIDs() {
-		return 0, false, errors.New("dlq: -schema needs a registry whose schemas have ids: ODRADEK_SCHEMA_REGISTRY_URL")
+		return 0, false, errors.New("dlq: -schema needs a registry with the Confluent API, whose schemas have ids: " +
+			"ODRADEK_SCHEMA_REGISTRY_URL; with AWS Glue, redrive without -schema once Glue has the version that a record names, and have " +
+			"the producer send again what names none")
 	}
 	var s *schemas.Schema
 	if d.o.schema != "latest" {

@@ -31,6 +31,14 @@ func TestDeadLetterFlags(t *testing.T) {
 	}
 }
 
+// TestSchemaNeedsIDs: where schemas have no ids, -schema says what else can be done.
+func TestSchemaNeedsIDs(t *testing.T) {
+	d := &dlqTool{o: &dlqOptions{schema: "latest"}}
+	if _, _, err := d.schema(t.Context()); err == nil || !strings.Contains(err.Error(), "with AWS Glue, redrive without -schema") {
+		t.Errorf("without ids: %v", err)
+	}
+}
+
 // TestDeadLetters: what a worker could not read is listed, shown as far as it goes, sent again with the
 // schema that was missing, and scored; what cannot be repaired comes back once and then stays.
 func TestDeadLetters(t *testing.T) { everyCluster(t, testDeadLetters) }

@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -303,6 +305,15 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// deflated compresses as AWS Glue's serializer does.
+func deflated(text string) string {
+	var b strings.Builder
+	z := zlib.NewWriter(&b)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return b.String()
+}
+
 func TestReframe(t *testing.T) {
 	for _, c := range []struct {
 		value, want string
@@ -314,6 +325,9 @@ func TestReframe(t *testing.T) {
 		{"body", "\x00\x00\x00\x01\x02body", false, ""},
 		{"body", "\x00\x00\x00\x01\x02\x00body", true, ""},
 		{"\x010123456789abcdefbody", "\x00\x00\x00\x01\x02body", false, ""},
+		{"\x03\x000123456789abcdefbody", "\x00\x00\x00\x01\x02body", false, ""},
+		{"\x03\x050123456789abcdef" + deflated("body"), "\x00\x00\x00\x01\x02body", false, ""},
+		{"\x03\x050123456789abcdefbody", "\x00\x00\x00\x01\x02\x03\x050123456789abcdefbody", false, ""}, // not zlib's
 		{"\xc3\x0101234567body", "\x00\x00\x00\x01\x02body", false, ""},
 		{"body", "body", true, "\x00\x00\x00\x00\x07\x02"},
 	} {

@@ -2,14 +2,17 @@ package admin
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/binary"
+	"errors"
+	"io"
 
 	"odradek/schemas"
 )
 
 // Reframe makes the letter's value name another schema of the registry: it replaces the id
 // that the value or the header __value_schema_id names, and puts one before a value that names none. The
-// record's payload stays as it is. first says that a value without a schema needs the
+// record's payload stays as it is, but for one that AWS Glue's serializer compressed: no other framing has that. first says that a value without a schema needs the
 // indexes of Protobuf's first message, too.
 func (l *Letter) Reframe(id int32, first bool) {
 	prefix := binary.BigEndian.AppendUint32([]byte{schemas.MagicID}, uint32(id))
@@ -38,8 +41,27 @@ func unframed(b []byte) (framed bool, body []byte) {
 		return true, b[17:]
 	case schemas.IsGlue(b) && b[1] == schemas.GlueBare:
 		return true, b[schemas.GlueBytes:]
+	case schemas.IsGlue(b):
+		if body, err := inflate(b[schemas.GlueBytes:]); err == nil {
+			return true, body
+		}
 	case len(b) >= 10 && b[0] == schemas.SingleObject0 && b[1] == schemas.SingleObject1:
 		return true, b[10:]
 	}
 	return false, b
+}
+
+// inflatedBytes is the most that a compressed payload may become: more than any broker takes.
+const inflatedBytes = 64 << 20
+
+func inflate(b []byte) ([]byte, error) {
+	z, err := zlib.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(z, inflatedBytes+1))
+	if err == nil && len(body) > inflatedBytes {
+		err = errors.New("admin: a payload of more than 64 MiB")
+	}
+	return body, err
 }
