@@ -19,6 +19,9 @@ type Reference struct{ Name, Text string }
 // Subject returns the subject of a topic's values under the TopicName strategy.
 func Subject(topic string) string { return topic + "-value" }
 
+// RecordSubject returns the subject of one of several schemas of a topic, by the name of its records (TopicRecordNameStrategy).
+func RecordSubject(topic, name string) string { return topic + "-" + name }
+
 // Decoder turns records of any format into readings. It serves one goroutine;
 // Clone returns one for another goroutine.
 type Decoder interface {

@@ -14,11 +14,11 @@ import (
 
 // JSON converts records of one schema between Avro's binary encoding and plain JSON, without loss: a record is an
 // object with the schema's fields in its order, an enum the name of its symbol, and a union the value of its branch,
-// without the name of the branch that Avro's own JSON encoding has. A double that JSON has no number for is null (NaN),
+// without the name of the branch that Avro's own JSON encoding has. A float is written as the double of its value. A double that JSON has no number for is null (NaN),
 // "Infinity" or "-Infinity". A timestamp is its long. Several goroutines may use a JSON.
 type JSON struct{ root *node }
 
-// NewJSON returns the converter of a schema. It takes records of booleans, ints, longs, doubles, strings, enums, arrays
+// NewJSON returns the converter of a schema. It takes records of booleans, ints, longs, floats, doubles, strings, enums, arrays
 // and other records, and unions of one of these with null.
 func NewJSON(schema string) (*JSON, error) {
 	root, err := parseSchema(schema)
@@ -39,7 +39,7 @@ func convertible(n *node, depth int) error {
 		return fmt.Errorf("nested deeper than %d", maxJSONDepth)
 	}
 	switch n.kind {
-	case kindBoolean, kindInt, kindLong, kindDouble, kindString, kindEnum:
+	case kindBoolean, kindInt, kindLong, kindFloat, kindDouble, kindString, kindEnum:
 		return nil
 	case kindArray:
 		return convertible(n.items, depth+1)
@@ -76,6 +76,8 @@ func appendJSON(dst []byte, r *FieldReader, n *node) []byte {
 		return strconv.AppendInt(dst, int64(r.Int()), 10)
 	case kindLong:
 		return strconv.AppendInt(dst, r.Long(), 10)
+	case kindFloat:
+		return appendNumber(dst, float64(r.Float()))
 	case kindDouble:
 		return appendNumber(dst, r.Double())
 	case kindString:
@@ -91,7 +93,7 @@ func appendJSON(dst []byte, r *FieldReader, n *node) []byte {
 	case kindArray:
 		dst = append(dst, '[')
 		for n, first := n.items, true; ; {
-			count := r.block()
+			count := r.Block()
 			if count == 0 {
 				return append(dst, ']')
 			}
@@ -120,8 +122,11 @@ func appendJSON(dst []byte, r *FieldReader, n *node) []byte {
 	panic("avro: JSON of a " + n.kind.String())
 }
 
-// block reads the number of an array's elements that follow without another number; 0 at its end.
-func (r *FieldReader) block() int64 {
+// Block reads the number of an array's elements that follow without another number; 0 at its end.
+func (r *FieldReader) Block() int64 {
+	if r.st != statusOK {
+		return 0
+	}
 	count := r.Long()
 	if count < 0 { // the block's size in bytes follows
 		count = -count
@@ -242,6 +247,12 @@ func appendBinary(dst []byte, v any, n *node) ([]byte, error) {
 			return wrong()
 		}
 		return AppendLong(dst, i), nil
+	case kindFloat:
+		f, ok := numberOf(v)
+		if !ok || math.Abs(f) > math.MaxFloat32 && !math.IsInf(f, 0) {
+			return wrong()
+		}
+		return binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(f))), nil
 	case kindDouble:
 		f, ok := numberOf(v)
 		if !ok {

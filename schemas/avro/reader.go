@@ -66,6 +66,18 @@ func (r *FieldReader) Index(n int) int {
 	return i
 }
 
+// Float reads a float.
+func (r *FieldReader) Float() float32 {
+	if r.st == statusOK && len(r.buf)-r.pos < 4 {
+		r.st = statusTruncated
+	}
+	if r.st != statusOK {
+		return 0
+	}
+	r.pos += 4
+	return math.Float32frombits(binary.LittleEndian.Uint32(r.buf[r.pos-4:]))
+}
+
 // Double reads a double.
 func (r *FieldReader) Double() float64 {
 	if r.st == statusOK && len(r.buf)-r.pos < 8 {

@@ -26,12 +26,15 @@ func readSample(r *avro.FieldReader) *int32 {
 	return &n
 }
 
-// unframe returns the Avro bytes of a record of a schema, or of the same one with numbered samples.
-func unframe(b []byte, plain, numbered *compiled) ([]byte, error) {
-	body, err := plain.unframe(b)
-	if err != nil {
-		if body, err := numbered.unframe(b); err == nil {
-			return body, nil
+// unframe returns the Avro bytes of a record of any of the schemas. The error is that of the first.
+func unframe(b []byte, first *compiled, others ...*compiled) ([]byte, error) {
+	body, err := first.unframe(b)
+	for _, s := range others {
+		if err == nil {
+			break
+		}
+		if of, e := s.unframe(b); e == nil {
+			return of, nil
 		}
 	}
 	return body, err

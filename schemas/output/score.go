@@ -176,16 +176,21 @@ func KeyText(key []byte) string {
 // become one.
 func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
 
-// DecodeScore reads a record of the scores topic in any framing or in JSON, for tests
-// and tools. The schema id is not compared with anything: the caller knows the
-// topic. Key may alias b.
+// DecodeScore reads a record of the scores topic that is a single score; see DecodeScores.
 func DecodeScore(b []byte) (Score, error) {
-	var s Score
 	b, err := unframe(b, compiledScore, compiledNumberedScore)
 	if err != nil {
-		return s, fmt.Errorf("output: score: %w", err)
+		return Score{}, fmt.Errorf("output: score: %w", err)
 	}
-	r := avro.NewFieldReader(b)
+	s, err := readScore(b)
+	if err != nil {
+		return Score{}, fmt.Errorf("output: score: %w", err)
+	}
+	return s, nil
+}
+
+func readScore(body []byte) (s Score, err error) {
+	r := avro.NewFieldReader(body)
 	s.Key = r.Text()
 	s.EventTime = r.Long()
 	s.ScoreTime = r.Long()
@@ -200,7 +205,7 @@ func DecodeScore(b []byte) (Score, error) {
 	}
 	s.Sample = readSample(r)
 	if err := r.End(); err != nil {
-		return Score{}, fmt.Errorf("output: score: %w", err)
+		return Score{}, err
 	}
 	return s, nil
 }
