@@ -64,6 +64,9 @@ func newFolder(pt *partition) *folder {
 	if cfg.Numbered {
 		pt.side.writer.Number()
 	}
+	if cfg.ScoreRuns {
+		pt.side.writer.Runs()
+	}
 	r := pt.newResumer()
 	f.restorer = restorer{
 		changelogReader: &changelogReader{

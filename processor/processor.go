@@ -85,6 +85,7 @@ type Config struct {
 	// CreateOutput creates the topic of an output that was deleted while the worker runs; nil: that is not allowed.
 	CreateOutput func(ctx context.Context, output cycle.Output, partitions int) error
 	SchemaIDs    cycle.SchemaIDs
+	ScoreRuns    bool // the scores are written as runs, whose schema SchemaIDs then has
 	// Traced is called with every cycle after its commit, by the goroutine that commits; nil: with none.
 	Traced func(*cycle.Trace)
 	// CarryHeaders names the headers of input records that scores and anomalies have, too.

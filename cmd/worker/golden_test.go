@@ -78,6 +78,7 @@ func TestGoldenLedger(t *testing.T) {
 	t.Run("wide", func(t *testing.T) { testGoldenWide(t, "testdata/golden-wide.txt") })
 	t.Run("json", testGoldenJSON)
 	t.Run("headers", testGoldenHeaders)
+	t.Run("runs", testGoldenRuns)
 	t.Run("sliding", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-sliding.txt", slidingSettings) })
 }
 
@@ -114,6 +115,53 @@ func testGoldenJSON(t *testing.T) {
 		t.Error("no record is JSON")
 	}
 	compareGolden(t, "testdata/golden-ar.txt", want)
+}
+
+// testGoldenRuns compares what workers leave that write runs of scores, and between them one that writes single ones, with what workers
+// leave that write single ones: by detector each series has the same scores, and all else is equal.
+func testGoldenRuns(t *testing.T) {
+	newSource := func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	}
+	ownBrokers(t)
+	env := goldenDetectors([]detectors.Op{simple.OpZScore, ar.Op})
+	singles, runs, longest := 0, 0, 0
+	scores := func(l goldenLedger) goldenLedger { // with a line for each series and detector
+		all := goldenLedger{}
+		for name, s := range l {
+			if !strings.HasPrefix(name, "golden-scores ") {
+				all[name] = s
+				continue
+			}
+			for _, r := range s.records {
+				list, err := output.DecodeScores(nil, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r[5]&1 == 0 {
+					singles++
+				} else {
+					runs, longest = runs+1, max(longest, len(list))
+				}
+				for _, s := range list {
+					all.addNamed(name+" "+s.Detector, fmt.Appendf(nil, "%+v", s))
+				}
+			}
+		}
+		return all
+	}
+	want := scores(goldenWorkers(t, env, newSource))
+	if singles == 0 || runs > 0 {
+		t.Errorf("%d single scores and %d runs by default", singles, runs)
+	}
+	singles = 0
+	got := scores(goldenWorkers(t, append(env, "SCORES_FORMAT=runs"), newSource, "SCORES_FORMAT=records"))
+	if singles == 0 || runs == 0 || longest < 3 || longest > output.MaxRun {
+		t.Errorf("%d single scores and %d runs, the longest of %d", singles, runs, longest)
+	}
+	for _, difference := range got.differences("with single scores", want.text()) {
+		t.Error(difference)
+	}
 }
 
 // testGoldenHeaders compares what a run with headers leaves, less those of the input, with the ledger of one without. Each
@@ -395,6 +443,13 @@ func goldenRun(t *testing.T, env []string, newSource func(t *testing.T, registry
 	if !*update { // which three write to one file
 		ownBrokers(t)
 	}
+	return goldenWorkers(t, env, newSource)
+}
+
+// goldenWorkers is goldenRun in a test that owns its brokers. The second worker has further settings.
+func goldenWorkers(t *testing.T, env []string, newSource func(t *testing.T, registry, topic string) goldenSource,
+	second ...string) goldenLedger {
+	t.Helper()
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +486,7 @@ func goldenRun(t *testing.T, env []string, newSource func(t *testing.T, registry
 			if code := w.drain(t); code != exitOK {
 				t.Fatalf("the drained worker ended with %d", code)
 			}
-			w = f.start("second")
+			w = f.start("second", second...)
 			w.waitReady(t)
 		case 2 * goldenSteps / 3:
 			w.kill()

@@ -17,7 +17,6 @@ import (
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
-	"odradek/schemas"
 	"odradek/schemas/registry"
 )
 
@@ -173,7 +172,7 @@ func newProcessors(
 		if !registry.HasIDs() {
 			break
 		}
-		subject := schemas.Subject(out.Topic)
+		subject := out.Subject
 		id, err := registry.Register(ctx, subject, out.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("worker: register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.What, subject, err)

@@ -10,7 +10,6 @@ import (
 	"odradek/cmd/internal/config"
 	"odradek/cmd/internal/page"
 	"odradek/processor/kafka"
-	"odradek/schemas"
 )
 
 // setupOptions are the flags of `setup`.
@@ -87,7 +86,7 @@ func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logg
 	}
 	defer registry.Close()
 	for _, out := range admin.OutputSchemas(c) {
-		subject := schemas.Subject(out.Topic)
+		subject := out.Subject
 		id, err := registry.Register(ctx, subject, out.Schema)
 		if err != nil {
 			return fmt.Errorf("register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.What, subject, err)

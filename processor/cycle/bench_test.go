@@ -58,11 +58,12 @@ func scored(tb testing.TB, cfg *state.Config, rows int) *state.State {
 // BenchmarkWrite is the encoding of a chunk's scores into a payload of 8 partitions.
 func BenchmarkWrite(b *testing.B) {
 	for name, id := range map[string]int32{"avro": 1, "json": output.JSON} {
-		b.Run(name, func(b *testing.B) { benchmarkWrite(b, id) })
+		b.Run(name, func(b *testing.B) { benchmarkWrite(b, id, false) })
+		b.Run(name+"/runs", func(b *testing.B) { benchmarkWrite(b, id, true) })
 	}
 }
 
-func benchmarkWrite(b *testing.B, id int32) {
+func benchmarkWrite(b *testing.B, id int32, runs bool) {
 	const rows = 4096
 	var cfg state.Config
 	s := scored(b, &cfg, rows)
@@ -70,6 +71,9 @@ func benchmarkWrite(b *testing.B, id int32) {
 	topics.Outputs[Scores] = Topic{Name: "scores", Partitions: 8, BatchBytes: 900_000}
 	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
 	w := NewWriter(topics, kafka.TP{Topic: "in"}, &cfg, &SchemaIDs{Scores: id}, ScoresAll, NewCarried(nil))
+	if runs {
+		w.Runs()
+	}
 	now := time.Unix(1700000000, 0)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -33,6 +33,7 @@ type Writer struct {
 	scores    *output.ScoreEncoder
 	anomalies [outputCount]*output.AnomalyEncoder // of Anomalies and ShadowAnomalies
 	numbered  bool
+	runs      *runs                        // nil: one record for each score
 	headers   [outputCount][]record.Header // of every record, by output
 	carried   *Carried
 	value     []byte // of a record with headers
@@ -120,45 +121,61 @@ func (w *Writer) writeScores(p *Payload, s *state.State, work *metrics.Work, now
 	if t.Name == "" || w.mode == ScoresNone {
 		return 0, nil
 	}
-	var (
-		ms   = now.UnixMilli()
-		cur  *sink
-		b    *record.Batches
-		part = -1
-		all  = p.sinks[Scores]
-		some = w.mode == ScoresAnomalous
-	)
-	defer func() { // after a panic, too: other partitions write to the sink
-		if cur != nil {
-			cur.mu.Unlock()
-		}
-	}()
+	to := target{p: p, topic: t, input: w.tp, sinks: p.sinks[Scores], part: -1}
+	defer to.unlock() // after a panic, too: other partitions write to the sink
+	if w.runs != nil {
+		return w.writeRuns(&to, now.UnixMilli(), rows)
+	}
+	ms := now.UnixMilli()
 	for i := range rows {
 		row := &rows[i]
-		if some && !row.Exceeds {
+		if w.mode == ScoresAnomalous && !row.Exceeds {
 			continue
 		}
 		name := row.Key.Name()
-		if row.Key.Tag == 0 {
-			row.Key.Tag = 1 + uint32(kafka.Partition(name, len(all)))
-		}
-		if to := int(row.Key.Tag - 1); to != part {
-			if cur != nil {
-				cur.mu.Unlock()
-				cur = nil
-			}
-			b = p.lock(&all[to], t, w.tp)
-			part, cur = to, &all[to]
-		}
-		n, e := w.writeScore(b, ms, row, name)
-		if e != nil {
-			// A series key is bounded, so this is a topic with a tiny limit.
-			err = fmt.Errorf("cycle: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", n, t.Name, e)
-			break
+		n, err := w.writeScore(to.of(row.Key, name), ms, row, name)
+		if err != nil {
+			return bytes, scoreTooLarge(n, t, err)
 		}
 		bytes += n + len(name) + 12
 	}
-	return bytes, err
+	return bytes, nil
+}
+
+// scoreTooLarge is the error of a score of up to n bytes. A series key is bounded, so this is a topic with a tiny limit.
+func scoreTooLarge(n int, t *Topic, err error) error {
+	return fmt.Errorf("cycle: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", n, t.Name, err)
+}
+
+// target is the partition of the scores topic that rows are added to, with its lock.
+type target struct {
+	p      *Payload
+	topic  *Topic
+	input  kafka.TP
+	sinks  []sink // by partition
+	part   int    // -1: none yet
+	locked *sink
+	b      *record.Batches
+}
+
+// of returns the batches of a series' partition.
+func (g *target) of(k *state.Key, name []byte) *record.Batches {
+	if k.Tag == 0 {
+		k.Tag = 1 + uint32(kafka.Partition(name, len(g.sinks)))
+	}
+	if to := int(k.Tag - 1); to != g.part {
+		g.unlock()
+		g.b = g.p.lock(&g.sinks[to], g.topic, g.input)
+		g.part, g.locked = to, &g.sinks[to]
+	}
+	return g.b
+}
+
+func (g *target) unlock() {
+	if g.locked != nil {
+		g.locked.mu.Unlock()
+		g.locked = nil
+	}
 }
 
 // writeScore adds a row to b. It returns the bytes of the value, or how many it may have where they do not fit.

@@ -14,8 +14,8 @@ import (
 
 // JSON converts records of one schema between Avro's binary encoding and plain JSON, without loss: a record is an
 // object with the schema's fields in its order, an enum the name of its symbol, and a union the value of its branch,
-// without the name of the branch that Avro's own JSON encoding has. A float is written as the double of its value. A double that JSON has no number for is null (NaN),
-// "Infinity" or "-Infinity". A timestamp is its long. Several goroutines may use a JSON.
+// without the name of the branch that Avro's own JSON encoding has. A float is written as the double of its value. A double
+// that JSON has no number for is null (NaN), "Infinity" or "-Infinity". A timestamp is its long. Several goroutines may use a JSON.
 type JSON struct{ root *node }
 
 // NewJSON returns the converter of a schema. It takes records of booleans, ints, longs, floats, doubles, strings, enums, arrays

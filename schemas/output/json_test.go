@@ -165,7 +165,7 @@ func TestJSONExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := strings.Split(string(page), "```json\n")[1:]
-	if len(blocks) != 2 {
+	if len(blocks) != 3 {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	for i, again := range []func([]byte) ([]byte, error){
@@ -177,6 +177,15 @@ func TestJSONExamples(t *testing.T) {
 		func(b []byte) ([]byte, error) {
 			a, err := DecodeAnomaly(b)
 			return NewAnomalyEncoder(JSON, a.Topic, a.Partition).Append(nil, &a), err
+		},
+		func(b []byte) ([]byte, error) {
+			list, err := DecodeScores(nil, b)
+			var run []RunScore
+			for _, s := range list {
+				run = append(run, RunScore{s.EventTime, s.ScoreTime, s.Offset, float32(s.Score), s.Remaining, s.State})
+			}
+			return NewScoreEncoder(JSON, list[0].Topic, list[0].Partition, []string{list[0].Detector}).Runs().
+				AppendRun(nil, list[0].Key, 0, run), err
 		},
 	} {
 		text, _, _ := strings.Cut(blocks[i], "```")

@@ -15,6 +15,7 @@ import (
 	_ "embed"
 
 	"odradek/processor/kafkatest"
+	"odradek/schemas/output"
 )
 
 // outputs are the records of a group's topics, by identity.
@@ -89,23 +90,41 @@ func (o *outputs) score(r *kafkatest.Record) error {
 		Detector string   `json:"detector"`
 		Score    *float64 `json:"score"`
 		Source   source   `json:"source"`
+		Version  int      `json:"version"` // of a run of scores; 0: it is one score
 	}
 	if err := json.Unmarshal(r.Value, &s); err != nil {
 		return fmt.Errorf("score at %v offset %d: %w", r.TP(), r.Offset, err)
 	}
-	id := scoreID{at{s.Source.Partition, s.Source.Offset}, s.Detector}
-	first, ok := o.scores[id]
-	o.scores[id] = sum(r.Key, r.Value)
-	if ok {
-		o.again(first != o.scores[id], "score of %s at %v", id.detector, id.at)
-	}
-	if s.Detector == level {
-		o.levels[id.at] = math.NaN()
+	if s.Version == 0 {
+		value := math.NaN()
 		if s.Score != nil {
-			o.levels[id.at] = *s.Score
+			value = *s.Score
 		}
+		o.scored(scoreID{at{s.Source.Partition, s.Source.Offset}, s.Detector}, value, sum(r.Key, r.Value))
+		return nil
+	}
+	list, err := output.DecodeScores(nil, r.Value)
+	if err != nil {
+		return fmt.Errorf("score at %v offset %d: %w", r.TP(), r.Offset, err)
+	}
+	for i := range list {
+		s := &list[i]
+		o.scored(scoreID{at{s.Partition, s.Offset}, s.Detector}, s.Score, sum(r.Key,
+			fmt.Append(nil, s.Key, s.EventTime, s.ScoreTime, math.Float64bits(s.Score), s.State, s.Remaining)))
 	}
 	return nil
+}
+
+// scored takes a score, with the hash of all that was published of it.
+func (o *outputs) scored(id scoreID, value float64, hash uint64) {
+	first, ok := o.scores[id]
+	o.scores[id] = hash
+	if ok {
+		o.again(first != hash, "score of %s at %v", id.detector, id.at)
+	}
+	if id.detector == level {
+		o.levels[id.at] = value
+	}
 }
 
 func (o *outputs) anomaly(r *kafkatest.Record) error {

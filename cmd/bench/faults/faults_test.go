@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"odradek/processor/kafkatest"
+	"odradek/schemas/output"
 )
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
@@ -115,6 +116,35 @@ func TestPlain(t *testing.T) {
 	must(t, o.plain(input, &res))
 	if res.Differing != 3 { // none, one, two
 		t.Errorf("%d differ, want 3: %v", res.Differing, o.examples)
+	}
+}
+
+// TestControlsOfRuns: scores are compared one by one, however their runs are cut.
+func TestControlsOfRuns(t *testing.T) {
+	enc := output.NewScoreEncoder(output.JSON, "in", 2, []string{level}).Runs()
+	run := []output.RunScore{{Offset: 7, Score: 1.5}, {Offset: 9, Score: 2.5}, {Offset: 12, Score: float32(math.NaN()), Remaining: 3}}
+	read := func(parts ...[]output.RunScore) *outputs {
+		o := newOutputs()
+		for _, part := range parts {
+			must(t, o.score(&kafkatest.Record{Key: []byte("s"), Value: enc.AppendRun(nil, []byte("s"), 0, part)}))
+		}
+		return o
+	}
+	want, changed := read(run), slices.Clone(run)
+	changed[1].Remaining = 1
+	for _, c := range []struct {
+		got                      *outputs
+		lost, doubled, differing int
+	}{
+		{read(run[:1], run[1:]), 0, 0, 0}, {read(run[:2]), 1, 0, 0}, {read(run, run[2:]), 0, 1, 0}, {read(changed), 0, 0, 1},
+	} {
+		var res Result
+		if c.got.compare(want, &res); res.Lost != c.lost || res.Doubled != c.doubled || res.Differing != c.differing {
+			t.Errorf("%+v, want %+v", res, c)
+		}
+	}
+	if want.levels[at{2, 9}] != 2.5 || !math.IsNaN(want.levels[at{2, 12}]) {
+		t.Error(want.levels)
 	}
 }
 

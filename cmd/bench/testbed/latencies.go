@@ -44,6 +44,7 @@ func (l *Latencies) Read(ctx context.Context, brokers []string, topic string, fr
 	defer cl.Close()
 	ctx, cancel := context.WithDeadline(ctx, to)
 	defer cancel()
+	var list []output.Score
 	for {
 		fetches := cl.PollFetches(ctx)
 		now := time.Now()
@@ -58,15 +59,16 @@ func (l *Latencies) Read(ctx context.Context, brokers []string, topic string, fr
 		}
 		var fault error
 		fetches.EachRecord(func(r *kgo.Record) {
-			s, err := output.DecodeScore(r.Value)
-			if err == nil && s.Partition != watchedPartition {
-				err = fmt.Errorf("a score of partition %d in partition %d", s.Partition, watchedPartition)
-			}
-			if err != nil {
+			var err error
+			if list, err = output.DecodeScores(list[:0], r.Value); err != nil {
 				fault = err
-				return
 			}
-			l.Micros = append(l.Micros, now.UnixMicro()-s.EventTime)
+			for _, s := range list {
+				if s.Partition != watchedPartition {
+					fault = fmt.Errorf("a score of partition %d in partition %d", s.Partition, watchedPartition)
+				}
+				l.Micros = append(l.Micros, now.UnixMicro()-s.EventTime)
+			}
 		})
 		if fault != nil {
 			return fmt.Errorf("read %s: %w", topic, fault)

@@ -161,21 +161,25 @@ func (b *Bench) verify(ctx context.Context, w *testbed.Worker, in *testbed.Input
 	for p := range seen {
 		seen[p] = make([]uint64, (ends[int32(p)]+63)/64)
 	}
-	scores := 0
+	scores, records, size := 0, 0, 0
+	var list []output.Score
 	err = admin.Read(ctx, w.Scores, true, func(r *kafkatest.Record) error {
-		s, err := output.DecodeScore(r.Value)
-		if err != nil {
+		var err error
+		if list, err = output.DecodeScores(list[:0], r.Value); err != nil {
 			return err
 		}
-		if s.Partition < 0 || int(s.Partition) >= len(seen) || s.Offset < 0 || s.Offset >= ends[s.Partition] {
-			return fmt.Errorf("a score of %s/%d at offset %d, where no record is", s.Topic, s.Partition, s.Offset)
+		records, size = records+1, size+len(r.Key)+len(r.Value)
+		for _, s := range list {
+			if s.Partition < 0 || int(s.Partition) >= len(seen) || s.Offset < 0 || s.Offset >= ends[s.Partition] {
+				return fmt.Errorf("a score of %s/%d at offset %d, where no record is", s.Topic, s.Partition, s.Offset)
+			}
+			word, bit := &seen[s.Partition][s.Offset/64], uint64(1)<<(s.Offset%64)
+			if *word&bit != 0 {
+				return fmt.Errorf("a second score of %s/%d at offset %d", s.Topic, s.Partition, s.Offset)
+			}
+			*word |= bit
+			scores++
 		}
-		word, bit := &seen[s.Partition][s.Offset/64], uint64(1)<<(s.Offset%64)
-		if *word&bit != 0 {
-			return fmt.Errorf("a second score of %s/%d at offset %d", s.Topic, s.Partition, s.Offset)
-		}
-		*word |= bit
-		scores++
 		return nil
 	})
 	if err != nil {
@@ -190,7 +194,7 @@ func (b *Bench) verify(ctx context.Context, w *testbed.Worker, in *testbed.Input
 	if scores != in.Records || distinct != in.Records {
 		return fmt.Errorf("verify %s: %d scores of %d records for %d records", w.Scores, scores, distinct, in.Records)
 	}
-	b.Say("verified: %d scores, one for each record", scores)
+	b.Say("verified: %d scores, one for each record, in %d records of %.1f bytes a score", scores, records, float64(size)/float64(scores))
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/schemas"
+	"odradek/schemas/output"
 	"odradek/schemas/registry"
 )
 
@@ -55,6 +57,7 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *registry.
 	if c.Cycle.Guarantee == "at_least_once" {
 		cfg.Guarantee = processor.AtLeastOnce
 	}
+	cfg.ScoreRuns = c.Output.ScoresFormat == "runs"
 	if c.Output.Scores == "anomalous" {
 		cfg.Scores = cycle.ScoresAnomalous
 	}
@@ -93,6 +96,7 @@ type OutputSchema struct {
 	Topic   string
 	Setting string // that names the topic, less ODRADEK_
 	Schema  string
+	Subject string // in the registry
 }
 
 // OutputSchemas lists the schemas of the topics that the worker writes in Avro.
@@ -106,7 +110,11 @@ func OutputSchemas(c *config.Config) (list []OutputSchema) {
 			if c.AnyReadings() {
 				schema = cmp.Or(spec.Numbered, schema)
 			}
-			list = append(list, OutputSchema{cycle.Output(i), spec.Holds, name, spec.Setting, schema})
+			out := OutputSchema{cycle.Output(i), spec.Holds, name, spec.Setting, schema, schemas.Subject(name)}
+			if out.Output == cycle.Scores && c.Output.ScoresFormat == "runs" {
+				out.Schema, out.Subject = output.ScoreRunSchema, schemas.RecordSubject(name, output.ScoreRunName)
+			}
+			list = append(list, out)
 		}
 	}
 	return list

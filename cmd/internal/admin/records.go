@@ -44,7 +44,7 @@ func (e *examination) registry(ctx context.Context) {
 	}
 	// A start needs less than a list of all subjects.
 	for _, out := range OutputSchemas(e.c) {
-		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.Topic), out.Schema); lookup != nil && !errors.Is(lookup, registry.ErrUnknownSchema) {
+		if _, lookup := reg.Lookup(ctx, out.Subject, out.Schema); lookup != nil && !errors.Is(lookup, registry.ErrUnknownSchema) {
 			e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: "schema registry", Detail: err.Error(), err: err})
 			e.reg = nil
 			return
@@ -80,7 +80,7 @@ func (e *examination) schemas(ctx context.Context) {
 		}
 	}
 	for _, out := range OutputSchemas(e.c) {
-		subject := schemas.Subject(out.Topic)
+		subject := out.Subject
 		switch ok, reasons, err := e.reg.Compatible(ctx, subject, out.Schema); {
 		case err != nil:
 			e.r.Warn("subject "+subject, "compatibility of the schema of "+out.What+" is not known: "+err.Error(), "")

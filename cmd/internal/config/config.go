@@ -181,8 +181,9 @@ type detectSettings struct {
 
 type outputSettings struct {
 	Scores       string   `env:"SCORES" live:"true" envDefault:"all" oneof:"all|anomalous|none" doc:"Scores to publish: all, those above their detector's threshold, or none."`
+	ScoresFormat string   `env:"SCORES_FORMAT" envDefault:"records" oneof:"records|runs" doc:"records: one record for each score. runs: one for up to 64 scores of a series and detector that are committed together, for fleets: a fifth of the bytes. See docs/outputs.md."`
 	Format       string   `env:"OUTPUT_FORMAT" derived:"json if the records need no registry and there is none, else avro" oneof:"|avro|json" doc:"Format of scores, anomalies and feedback, with the same fields in both. A group that changes it needs new topics. See docs/outputs.md."`
-	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers that scores and anomalies take from their source record, such as traceparent,x-site. See docs/outputs.md."`
+	CarryHeaders []string `env:"CARRY_HEADERS" doc:"Headers that anomalies, and scores but those in runs, take from their source record, such as traceparent,x-site. See docs/outputs.md."`
 	// Topics are the names of the output topics; the tags of their settings are in the table cycle.Outputs.
 	Topics          cycle.TopicNames
 	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"Prefix of <prefix>-<topic>-changelog, the compacted topic with the state of an input topic, for this group alone."`
@@ -194,7 +195,7 @@ type outputSettings struct {
 }
 
 type cycleSettings struct {
-	Guarantee          string        `env:"GUARANTEE" envDefault:"exactly_once" oneof:"exactly_once|at_least_once" doc:"exactly_once writes outputs, state and offsets in one transaction. With at_least_once some outputs come twice after a crash, with the same ids and bytes."`
+	Guarantee          string        `env:"GUARANTEE" envDefault:"exactly_once" oneof:"exactly_once|at_least_once" doc:"exactly_once writes outputs, state and offsets in one transaction. With at_least_once some outputs come twice after a crash, with the same ids and content."`
 	TransactionTimeout time.Duration `env:"TRANSACTION_TIMEOUT" envDefault:"30s" min:"1s" max:"15m" doc:"Brokers abort a transaction that is open for longer. At most the session timeout."`
 	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" derived:"50ms; 5ms with at_least_once" min:"0s" max:"1m" doc:"Least time from one commit to the next. With 0, or 4 MiB to commit, the next begins as soon as the last is done."`
 	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"Most input that a restart reads again, as a time at the present rate. Less means more state written in each cycle. Input topics must keep records for much longer."`

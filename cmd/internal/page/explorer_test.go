@@ -237,8 +237,13 @@ func TestStoreBounds(t *testing.T) {
 }
 
 // TestSeries: values and scores around an anomaly are those that were written, of the series alone, in order, as many as
-// asked for; a series without an anomaly is found by its scores.
+// asked for; a series without an anomaly is found by its scores. The scores are records of their own, or runs with single ones between.
 func TestSeries(t *testing.T) {
+	t.Run("records", func(t *testing.T) { testSeries(t, false) })
+	t.Run("runs", func(t *testing.T) { testSeries(t, true) })
+}
+
+func testSeries(t *testing.T, runs bool) {
 	b := newBed(t, nil)
 	b.topic("in", 1)
 	b.topic("scores", 2)
@@ -259,11 +264,26 @@ func TestSeries(t *testing.T) {
 	}
 	const later = 600 // samples by which the detector level is later than near
 	enc := output.NewScoreEncoder(-1, "in", 0, []string{"near", "level"})
+	runEnc := output.NewScoreEncoder(-1, "in", 0, []string{"near", "level"}).Runs()
+	pending := [3][2][]output.RunScore{}
 	for i := range n + later {
 		for detector, at := range []int{i, i - later} {
-			if key := series[(at+later)%3]; at >= 0 && at < n {
-				scores = append(scores, kafkatest.Record{Topic: "scores", Partition: -1, Key: []byte(key), Time: b.at(i+1) / 1000,
-					Value: enc.Append(nil, []byte(key), b.at(at), b.at(at), detector, float64(at+detector), output.Scored, int64(at), 0)})
+			if at < 0 || at >= n {
+				continue
+			}
+			key, run := series[(at+later)%3], &pending[(at+later)%3][detector]
+			rec := kafkatest.Record{Topic: "scores", Partition: -1, Key: []byte(key), Time: b.at(i+1) / 1000}
+			*run = append(*run, output.RunScore{EventTime: b.at(at), ScoreTime: b.at(at), Offset: int64(at), Score: float32(at + detector)})
+			switch {
+			case !runs || at%51 < 3:
+				for _, r := range *run {
+					rec.Value = enc.Append(nil, []byte(key), r.EventTime, r.ScoreTime, detector, float64(r.Score), r.State, r.Offset, 0)
+					scores = append(scores, rec)
+				}
+				*run = (*run)[:0]
+			case len(*run) == 7 || at+3 >= n:
+				rec.Value = runEnc.AppendRun(nil, []byte(key), detector, *run)
+				scores, *run = append(scores, rec), (*run)[:0]
 			}
 		}
 	}

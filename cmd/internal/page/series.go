@@ -90,6 +90,7 @@ type reading struct {
 	written   int64 // when the scores of that record were written, ms; -1: not known, the newest
 	list      []sample
 	points    map[string][]point
+	decoded   []output.Score // of one record
 }
 
 func (r *reading) note(format string, args ...any) {
@@ -137,10 +138,12 @@ func (r *reading) findScore(ctx context.Context) error {
 	found := false
 	if tp.Topic != "" {
 		err = r.back(ctx, tp, first, end, budget/4, func(rec *record.Record) {
-			if s, err := output.DecodeScore(rec.Value); err == nil && seriesOf(s.Key) == r.key &&
-				r.scope.Covers(s.Topic, s.Partition) {
-				r.anchor, r.offset, r.written = kafka.TP{Topic: s.Topic, Partition: s.Partition}, s.Offset, -1
-				found = true
+			r.decoded, _ = output.DecodeScores(r.decoded[:0], rec.Value)
+			for _, s := range r.decoded {
+				if seriesOf(s.Key) == r.key && r.scope.Covers(s.Topic, s.Partition) {
+					r.anchor, r.offset, r.written = kafka.TP{Topic: s.Topic, Partition: s.Partition}, s.Offset, -1
+					found = true
+				}
 			}
 		}, func() func() { return func() {} }, func() bool { return found })
 	}
@@ -347,23 +350,36 @@ func (r *reading) scores(ctx context.Context) error {
 		at = max(first, min(offsets[tp], end))
 	}
 	reached := map[string]*[2]int64{} // by detector, the score times of the earliest and the latest of its scores
+	seen := 0                         // records of the series
 	visit := func(rec *record.Record) {
-		s, err := output.DecodeScore(rec.Value)
-		if err != nil || !bytes.Equal(rec.Key, r.raw) || !r.scope.Covers(s.Topic, s.Partition) {
+		if !bytes.Equal(rec.Key, r.raw) {
 			return
 		}
-		if reached[s.Detector] == nil {
-			reached[s.Detector] = &[2]int64{s.ScoreTime, s.ScoreTime}
-		}
-		times := reached[s.Detector]
-		times[0], times[1] = min(times[0], s.ScoreTime), max(times[1], s.ScoreTime)
-		if s.ScoreTime >= low && s.ScoreTime <= high {
-			r.points[s.Detector] = append(r.points[s.Detector], point{s.ScoreTime, s.Score})
+		seen++
+		r.decoded, _ = output.DecodeScores(r.decoded[:0], rec.Value)
+		for _, s := range r.decoded {
+			if !r.scope.Covers(s.Topic, s.Partition) {
+				continue
+			}
+			if reached[s.Detector] == nil {
+				reached[s.Detector] = &[2]int64{s.ScoreTime, s.ScoreTime}
+			}
+			times := reached[s.Detector]
+			times[0], times[1] = min(times[0], s.ScoreTime), max(times[1], s.ScoreTime)
+			if s.ScoreTime >= low && s.ScoreTime <= high {
+				r.points[s.Detector] = append(r.points[s.Detector], point{s.ScoreTime, s.Score})
+			}
 		}
 	}
-	// A detector with a stride, or one that scores samples behind the newest, is later than others.
+	// A detector with a stride, or one that scores samples behind the newest, is later than others. Of one that was not reached at all
+	// some more records may tell.
 	all := func(enough func(times *[2]int64) bool) func() bool {
 		return func() bool {
+			for i := range r.input().Detectors {
+				if reached[r.input().Detectors[i].Name] == nil && seen < 4*len(r.input().Detectors) {
+					return false
+				}
+			}
 			for name, times := range reached {
 				if r.input().detector(name) != nil && !enough(times) {
 					return false

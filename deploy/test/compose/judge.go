@@ -88,7 +88,8 @@ func first(ctx context.Context, args []string) error {
 	came := map[string]time.Duration{} // by topic; a fetch may have the anomaly first
 	err = follow(ctx, kgo.NewOffset().AtStart(), func(r *kgo.Record) (bool, error) {
 		if r.Topic == scores {
-			if s, err := output.DecodeScore(r.Value); err != nil || math.IsNaN(s.Score) {
+			list, err := output.DecodeScores(nil, r.Value)
+			if err != nil || !slices.ContainsFunc(list, func(s output.Score) bool { return s.Score == s.Score }) {
 				return false, err
 			}
 		}
@@ -122,9 +123,11 @@ func live(ctx context.Context, _ []string) error {
 	began := time.Now()
 	left := map[int32]bool{0: true, 1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true}
 	err := follow(ctx, kgo.NewOffset().AtEnd(), func(r *kgo.Record) (bool, error) {
-		s, err := output.DecodeScore(r.Value)
-		if err == nil && time.UnixMicro(s.EventTime).After(began) {
-			delete(left, s.Partition)
+		list, err := output.DecodeScores(nil, r.Value)
+		for _, s := range list {
+			if time.UnixMicro(s.EventTime).After(began) {
+				delete(left, s.Partition)
+			}
 		}
 		return len(left) == 0, err
 	}, scores)
@@ -141,11 +144,13 @@ func pause(context.Context, []string) error {
 	defer stop()
 	last, longest := map[int32]time.Time{}, map[int32]time.Duration{} // by partition of the input
 	err := follow(ctx, kgo.NewOffset().AtEnd(), func(r *kgo.Record) (bool, error) {
-		s, err := output.DecodeScore(r.Value)
-		if before := last[s.Partition]; !before.IsZero() {
-			longest[s.Partition] = max(longest[s.Partition], time.Since(before))
+		list, err := output.DecodeScores(nil, r.Value)
+		for _, s := range list {
+			if before := last[s.Partition]; !before.IsZero() {
+				longest[s.Partition] = max(longest[s.Partition], time.Since(before))
+			}
+			last[s.Partition] = time.Now()
 		}
-		last[s.Partition] = time.Now()
 		return false, err
 	}, scores)
 	if ctx.Err() == nil {
@@ -201,12 +206,14 @@ func complete(ctx context.Context, args []string) error {
 			return nil, err
 		}
 		return all, admin.Read(ctx, group+"-scores", true, func(r *kafkatest.Record) error {
-			s, err := output.DecodeScore(r.Value)
-			k := id{kafkatest.TP{Topic: s.Topic, Partition: s.Partition}, s.Offset, s.Detector}
-			if _, ok := all[k]; ok {
-				doubled++
+			list, err := output.DecodeScores(nil, r.Value)
+			for _, s := range list {
+				k := id{kafkatest.TP{Topic: s.Topic, Partition: s.Partition}, s.Offset, s.Detector}
+				if _, ok := all[k]; ok {
+					doubled++
+				}
+				all[k] = value{math.Float64bits(s.Score), s.State}
 			}
-			all[k] = value{math.Float64bits(s.Score), s.State}
 			return err
 		})
 	}
@@ -325,12 +332,14 @@ func faults(ctx context.Context, _ []string) error {
 	}
 	seen, doubled := map[id]bool{}, 0
 	err = read(scores, func(r kafkatest.Record) error {
-		s, err := output.DecodeScore(r.Value)
-		k := id{s.Partition, s.Offset, s.Detector}
-		if seen[k] {
-			doubled++
+		list, err := output.DecodeScores(nil, r.Value)
+		for _, s := range list {
+			k := id{s.Partition, s.Offset, s.Detector}
+			if seen[k] {
+				doubled++
+			}
+			seen[k] = true
 		}
-		seen[k] = true
 		return err
 	})
 	fmt.Printf("%d scores, %d doubled\n", len(seen), doubled)

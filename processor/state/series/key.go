@@ -12,6 +12,7 @@ import (
 // Key is the state of one series key.
 type Key struct {
 	Tag  uint32 // the caller's; 0 at first, not part of the state
+	Last int32  // the caller's, as Tag
 	Unit uint32 // the undo unit that has a copy of the head, its lower half
 
 	Series
@@ -29,7 +30,7 @@ type Key struct {
 }
 
 // KeyOverhead is the size of a Key, with its slot in the table; TestSizes compares it.
-const KeyOverhead = 184 + 32 + 8
+const KeyOverhead = 192 + 32 + 8
 
 // NewKey makes a key without samples that is in no table.
 func NewKey(name []byte, set *Set) *Key {
