@@ -74,7 +74,7 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		known[m.name] = true
 	}
 	asJSON, gpus := false, ""
-	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, distant, "+
+	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, distant, aggregate, "+
 		"commit, fleet, backtest and capacity; papers alone prints the tables of docs/papers.md, "+
 		"and faults checks what workers publish under faults:\n\n"+
 		about.String(), benchExamples)
@@ -86,7 +86,10 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	fs.IntVar(&b.bed.Procs, "procs", 0, "GOMAXPROCS of the worker; 0: all cores")
 	fs.Float64Var(&b.worker.Rate, "rate", 0, "records/s for latency and skew; 0: half of path-rate, measured first")
 	fs.BoolVar(&b.options.Peers, "peers", true, "run the baselines that need other programs (Kafka Streams, franz-go, numpy)")
-	fs.StringVar(&b.worker.Streams, "streams", "docs/benchmarks/peers/kafka-streams", "folder of the Kafka Streams program")
+	fs.StringVar(&b.worker.Streams, "streams", "docs/benchmarks/peers/kafka-streams", "folder of the Kafka Streams programs")
+	fs.StringVar(&b.worker.Connect, "connect", "docs/benchmarks/peers/redpanda-connect",
+		"folder of the Redpanda Connect program, or `path` of the built program")
+	fs.IntVar(&b.worker.Series, "series", 0, "series of aggregate; 0: 1,000,000")
 	fs.StringVar(&b.ops.Python, "python", "python3",
 		"Python with numpy, for ikasst-cpu and svdsst-cpu, scipy, for svdsst-cpu, and scikit-learn, for lof-cpu; for knn-cpu with all "+
 			"of them")
@@ -198,6 +201,8 @@ func (b *bench) benchmarks() []benchmark {
 		{"restore", "changelog and replay after SIGKILL", true, false, b.worker.Restore},
 		{"warmup", "records a second that a new group reads to fill its windows, beside the replay of the same; time to its first score", true, false,
 			b.worker.Warmup},
+		{"aggregate", "a backlog of a million series aggregated to a mean a minute; against Kafka Streams and Redpanda Connect", true,
+			true, b.worker.Aggregate},
 		{"skew", "latency of partitions beside one with a hot key", true, false, b.worker.Skew},
 		{"commit", "a worker's transactions, without reading and scoring", true, true, b.fleet.Commit},
 		{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, b.fleet.Fleet},

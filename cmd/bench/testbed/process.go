@@ -109,6 +109,9 @@ func (p *Process) Stop(limit time.Duration) error {
 // system.
 func (p *Process) CPU() time.Duration { return FamilyCPU(p.cmd.Process.Pid) }
 
+// PeakBytes returns the most resident memory that the process has had.
+func (p *Process) PeakBytes() int64 { return PeakBytes(p.cmd.Process.Pid) }
+
 // Worker is a worker under measurement: `worker run`.
 type Worker struct {
 	*Process

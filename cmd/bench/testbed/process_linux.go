@@ -81,3 +81,18 @@ func ResidentBytes(pid int) int64 {
 	n, _ := strconv.ParseInt(string(fields[1]), 10, 64)
 	return n * int64(os.Getpagesize())
 }
+
+// PeakBytes returns the most resident memory that a process has had.
+func PeakBytes(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(b) {
+		if text, ok := bytes.CutPrefix(line, []byte("VmHWM:")); ok {
+			n, _ := strconv.ParseInt(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(text), []byte("kB")))), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}

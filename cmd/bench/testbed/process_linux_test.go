@@ -28,3 +28,27 @@ func TestFamilyCPU(t *testing.T) {
 	}
 	t.Errorf("family %v, the process itself %v", FamilyCPU(cmd.Process.Pid), ProcessCPU(cmd.Process.Pid))
 }
+
+// TestPeakBytes: the peak is kept when the memory is not.
+func TestPeakBytes(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "x=$(head -c 30000000 /dev/zero | tr '\\0' a); x=; echo; read end")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kafkatest.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if peak := PeakBytes(cmd.Process.Pid); peak < 30_000_000 {
+		t.Errorf("a peak of %d bytes, want 30,000,000 at least", peak)
+	}
+	stdin.Close()
+	_ = cmd.Wait() // read fails at the end of its input
+}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package host
+package testbed
 
 import "time"
 
@@ -17,3 +17,6 @@ func MachineCPU() (busy, idle time.Duration) { return 0, 0 }
 
 // ResidentBytes returns 0.
 func ResidentBytes(int) int64 { return 0 }
+
+// PeakBytes returns 0.
+func PeakBytes(int) int64 { return 0 }

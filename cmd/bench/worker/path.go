@@ -28,7 +28,9 @@ const (
 type Bench struct {
 	*testbed.Bed
 	Rate    float64 // records/s of latency and skew; 0: half of path-rate's
-	Streams string  // folder of the Kafka Streams program
+	Streams string  // folder of the Kafka Streams programs
+	Connect string  // folder of the Redpanda Connect program, or the program
+	Series  int     // series of aggregate; 0: aggregateSeries
 
 	warm  *testbed.Input // the input of path-rate, once the brokers are warm
 	paths *pathResult    // of path-cpu and path-rate, measured once
