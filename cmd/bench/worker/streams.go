@@ -86,7 +86,8 @@ func (b *Bench) buildStreams(ctx context.Context) (classPath string, err error) 
 		}
 	}
 	classes := filepath.Join(b.Dir, "kafka-streams")
-	if err := runQuietly(ctx, src, javaProgram("javac"), "-cp", filepath.Join(libs, "*"), "-d", classes, "Peer.java", "Aggregate.java"); err != nil {
+	err = runQuietly(ctx, src, javaProgram("javac"), "-cp", filepath.Join(libs, "*"), "-d", classes, "Peer.java", "Aggregate.java")
+	if err != nil {
 		return "", err
 	}
 	return filepath.Join(libs, "*") + string(os.PathListSeparator) + classes, nil

@@ -10,10 +10,10 @@ import (
 	"odradek/schemas"
 )
 
-// Reframe makes the letter's value name another schema of the registry: it replaces the id
-// that the value or the header __value_schema_id names, and puts one before a value that names none. The
-// record's payload stays as it is, but for one that AWS Glue's serializer compressed: no other framing has that. first says that a value without a schema needs the
-// indexes of Protobuf's first message, too.
+// Reframe makes the letter's value name another schema of the registry: it replaces the id that the value or the header
+// __value_schema_id names, and puts one before a value that names none. The record's payload stays as it is, but for one that AWS
+// Glue's serializer compressed: no other framing has that. first says that a value without a schema needs the indexes of Protobuf's
+// first message, too.
 func (l *Letter) Reframe(id int32, first bool) {
 	prefix := binary.BigEndian.AppendUint32([]byte{schemas.MagicID}, uint32(id))
 	for i := range l.Headers {

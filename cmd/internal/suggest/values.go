@@ -286,12 +286,13 @@ func (m *mapping) chooseValues() error {
 	switch {
 	case wide && !givenSeries && complete < n*9/10 && m.wildcard(moving) != "":
 		field := m.wildcard(moving)
+		path, _, _ := strings.Cut(field, ".*")
 		each.Off, each.Comment = true, "Or those alone that move:"
 		m.sensors, m.width = len(moving), 1
 		m.settings = append(m.settings, settingsfile.Setting{Key: "series_fields", Value: field, List: true,
 			Comment: comment + " " + present + fmt.Sprintf(" Records have different ones of the %s below %s, so each that comes is a series of "+
-				"its own, with the key <key>/<field>, also those to come: now %s of one value.", count(len(moving), "field"),
-				field[:strings.Index(field, ".*")], count(m.keys*len(paths), "series"))}, each)
+				"its own, with the key <key>/<field>, also those to come: now %s of one value.", count(len(moving), "field"), path,
+				count(m.keys*len(paths), "series"))}, each)
 	case wide:
 		each.Comment = comment + " " + present + fmt.Sprintf(" Each field is a series of its own, with the key <key>/<field>: %s of one value.",
 			count(m.keys*len(paths), "series"))
