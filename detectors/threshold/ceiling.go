@@ -38,8 +38,8 @@ func (p *Params) rare(state []float32, n int, rate float64) bool {
 }
 
 // ceiling returns the highest number that the bound may be, infinite for none.
-func (p *Params) ceiling(state, sorted []float32, rate float64) float32 {
-	none, n, above := float32(math.Inf(1)), len(sorted), 0.0
+func (p *Params) ceiling(state []float32, s *scores, rate float64) float32 {
+	none, n, above := float32(math.Inf(1)), s.n, 0.0
 	switch {
 	case n < fitLeast || rate == 0:
 	case p.Kind == Conformal && p.Margin != 0:
@@ -53,9 +53,9 @@ func (p *Params) ceiling(state, sorted []float32, rate float64) float32 {
 	if above == 0 {
 		return none
 	}
-	m, s := p.median(sorted), p.spread(sorted)
-	top := p.usual(m, s, math.Inf(1), rate) + above*s
-	if s == 0 || p.Bounded && top >= openOne { // closed, top would be below 1, which may be an ordinary score
+	m, spread := p.spread(s)
+	top := p.usual(m, spread, math.Inf(1), rate) + above*spread
+	if spread == 0 || p.Bounded && top >= openOne { // closed, top would be below 1, which may be an ordinary score
 		return none
 	}
 	return p.close(top)

@@ -5,28 +5,41 @@ import (
 	"testing"
 )
 
-// BenchmarkJudge measures scores of many series whose histories are full, 16 of a series at once: the histories of all are
-// larger than the caches.
+// BenchmarkJudge measures scores of one series and, 16 of a series at once, of many whose histories together are larger than the caches.
+// All histories are full.
 func BenchmarkJudge(b *testing.B) {
-	params := Params{Kind: Conformal, Value: 0.0015, History: 2048, Decluster: 32}
-	if err := params.Check(); err != nil {
-		b.Fatal(err)
-	}
-	const series, each = 4000, 16
-	rng := rand.New(rand.NewPCG(1, 2))
-	states := make([][]float32, series)
-	for i := range states {
-		states[i] = make([]float32, params.Size())
-		ring := states[i][head : head+params.History]
-		for j := range ring {
-			ring[j] = rng.Float32()
-		}
-		states[i][atCount] = float32(params.History)
-		if !params.Restore(states[i]) {
-			b.Fatal("no state")
-		}
-	}
-	for n := 0; b.Loop(); n++ {
-		params.Judge(states[n/each%series], rng.Float32())
+	conformal := Params{Kind: Conformal, Value: 0.0015, History: 2048, Decluster: 32}
+	quantile := Params{Kind: Quantile, Value: 0.95, Margin: 1.5, History: 2048, Decluster: 8}
+	for _, c := range []struct {
+		name   string
+		params Params
+		series int
+	}{{"conformal/1", conformal, 1}, {"conformal/4096", conformal, 4096}, {"quantile/1", quantile, 1}, {"quantile/4096", quantile, 4096}} {
+		b.Run(c.name, func(b *testing.B) {
+			if err := c.params.Check(); err != nil {
+				b.Fatal(err)
+			}
+			const each = 16
+			rng := rand.New(rand.NewPCG(1, 2))
+			scores := make([]float32, 1<<16)
+			for i := range scores {
+				scores[i] = rng.Float32()
+			}
+			states := make([][]float32, c.series)
+			for i := range states {
+				states[i] = make([]float32, c.params.Size())
+				for j := range c.params.History {
+					states[i][head+j] = scores[rng.IntN(len(scores))]
+				}
+				if states[i][atCount] = float32(c.params.History); !c.params.Restore(states[i]) {
+					b.Fatal("no state")
+				}
+				c.params.JudgeUnranked(states[i], 0.5, 0)
+			}
+			for n := 0; b.Loop(); n++ {
+				c.params.JudgeUnranked(states[n/each%c.series], scores[n%len(scores)], 0)
+			}
+			b.ReportMetric(float64(4*c.params.Size()), "B/state")
+		})
 	}
 }

@@ -24,19 +24,14 @@ const fewScores = 16
 // addRun adds the last n scores of the run that has ended.
 func (p *Params) addRun(state []float32, n int) {
 	h := p.History
-	ring, sorted := state[head:head+h], state[len(state)-h:]
+	ring := state[head : head+h]
 	for i := range n {
 		score, count := state[atLast]-float32(n-1-i), Count(state)
-		at, m := count%h, min(count, h)
-		switch {
-		case n > fewScores:
-		case m < h:
-			below := lower(sorted[:m], score)
-			copy(sorted[below+1:m+1], sorted[below:m])
-			sorted[below] = score
-		default:
-			below, from := lowers(sorted, score, ring[at])
-			replace(sorted, from, score, below)
+		at := count % h
+		if s := p.scores(state, min(count, h)); n <= fewScores && s.n < h {
+			s.add(score)
+		} else if n <= fewScores {
+			s.exchange(ring[at], score)
 		}
 		ring[at] = score
 		p.counted(state, count, score)
@@ -47,9 +42,15 @@ func (p *Params) addRun(state []float32, n int) {
 	state[atWaiting], state[atBoundKnown] = 0, 0
 }
 
-// sort makes the sorted half of a state from the ring.
+// sort makes the part of a state behind its front from the ring.
 func (p *Params) sort(state []float32) {
-	n, sorted := min(Count(state), p.History), state[len(state)-p.History:]
+	n := min(Count(state), p.History)
+	if p.banded() {
+		s := p.scores(state, n)
+		s.reset()
+		return
+	}
+	sorted := state[len(state)-p.History:]
 	clear(sorted[copy(sorted, state[head:head+n]):])
 	slices.Sort(sorted[:n])
 }

@@ -23,18 +23,19 @@ func severity(spreads float64) uint8 {
 
 // severity returns the severity of a score above the bound, both opened, at a conformal rate; 0 where
 // the history is too short for a spread.
-func (p *Params) severity(sorted []float32, score, bound float32, rate float64) uint8 {
-	if len(sorted) < fitLeast {
+func (p *Params) severity(s *scores, score, bound float32, rate float64) uint8 {
+	if s.n < fitLeast {
 		return 0
 	}
-	if sorted = p.aboveFloor(sorted, min(p.Value, 0.9)); len(sorted) < fitLeast {
+	others := p.aboveFloor(s, min(p.Value, 0.9))
+	if others.n < fitLeast {
 		return minor
 	}
-	m, s := p.median(sorted), p.spread(sorted)
-	if s == 0 {
+	m, spread := p.spread(&others)
+	if spread == 0 {
 		return minor
 	}
-	return severity((p.open(score) - p.usual(m, s, p.open(bound), rate)) / s)
+	return severity((p.open(score) - p.usual(m, spread, p.open(bound), rate)) / spread)
 }
 
 // usual returns the bound without faults in the history. For a quantile, and a

@@ -57,8 +57,9 @@ func TestSeverityOfRecurringFaults(t *testing.T) {
 					r.Judge(state, float32(next()))
 				}
 				n := min(Count(state), r.History)
-				sorted := state[head+r.History:][:n]
-				fault := r.median(sorted) + c.height*0.7803041*(float64(sorted[quantileIndex(0.9, n)])-r.median(sorted))
+				all := r.scores(state, n)
+				median := r.median(&all)
+				fault := median + c.height*0.7803041*(float64(all.at(quantileIndex(0.9, n)))-median)
 				bands, first, told, low, high := map[string]int{}, "", 0, 100, 0
 				for i := range c.n {
 					// Each a grain higher, so that one after another exceeds a history of them.

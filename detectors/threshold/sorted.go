@@ -64,10 +64,9 @@ func replace(sorted []float32, from int, x float32, to int) {
 	}
 }
 
-// median returns the median of sorted, opened: the mean of the middle two where there are two.
-func (p *Params) median(sorted []float32) float64 {
-	n := len(sorted)
-	return (p.open(sorted[(n-1)/2]) + p.open(sorted[n/2])) / 2
+// median returns the median, opened: the mean of the middle two where there are two.
+func (p *Params) median(s *scores) float64 {
+	return (p.open(s.at((s.n-1)/2)) + p.open(s.at(s.n/2))) / 2
 }
 
 // deviation returns the median distance of the scores from their median m: the distances
@@ -114,29 +113,28 @@ const madScale = 1.482602218505602
 // quarters are the quantiles of spread, with 1/Phi^-1 of them.
 var quarters = [...]struct{ q, scale float64 }{{0.9, 0.7803041}, {0.99, 0.4298583}, {1, 0.3333333}}
 
-// scale returns the scaled median absolute deviation of sorted. Where more than half of
+// scale returns the median and the scaled median absolute deviation. Where more than half of
 // the scores are equal it is zero and would make everything else an anomaly; then
 // the spread of the upper scores is the scale. It is never below grain of the median,
 // so that a rounding error is no anomaly.
-func (p *Params) scale(sorted []float32) float64 {
-	m := p.median(sorted)
-	s := p.deviation(sorted, m) * madScale
-	if s == 0 {
-		return p.spread(sorted)
+func (p *Params) scale(s *scores) (m, scale float64) {
+	m = p.median(s)
+	if scale = p.deviation(s.sorted, m) * madScale; scale == 0 {
+		return p.spread(s)
 	}
-	return max(s, grain*math.Abs(m))
+	return m, max(scale, grain*math.Abs(m))
 }
 
-// spread returns how far the upper scores of sorted lie above their median, in terms of a
+// spread returns the median, and how far the upper scores lie above it, in terms of a
 // normal distribution's standard deviation: by the first of the 0.9, the 0.99 quantile and
 // the maximum that is above the median; not below grain of it.
-func (p *Params) spread(sorted []float32) float64 {
-	m, s := p.median(sorted), 0.0
-	for i := 0; s == 0 && i < len(quarters); i++ {
+func (p *Params) spread(s *scores) (m, spread float64) {
+	m = p.median(s)
+	for i := 0; spread == 0 && i < len(quarters); i++ {
 		q := quarters[i]
-		s = (p.open(sorted[quantileIndex(q.q, len(sorted))]) - m) * q.scale
+		spread = (p.open(s.at(quantileIndex(q.q, s.n))) - m) * q.scale
 	}
-	return max(s, grain*math.Abs(m))
+	return m, max(spread, grain*math.Abs(m))
 }
 
 // grain is the smallest spread of scores relative to their size.

@@ -31,11 +31,12 @@ func fitted(n int) int { return max(8, n/16) }
 // it exponentially: too low a shape costs many more false alarms than too high a one
 // saves. So the tail is the one with the shape a standard error higher, (1+shape)/sqrt(k)
 // (Smith 1987): wide while the history is short, and closer as it grows.
-func (p *Params) fit(sorted []float32) tail {
-	n := len(sorted)
+func (p *Params) fit(s *scores) tail {
+	n := s.n
 	k := fitted(n)
-	top := sorted[n-k:]
-	u := p.open(sorted[n-k-1])
+	top := s.top(k + 1)
+	u := p.open(top[0])
+	top = top[1:]
 	var sum, weighted float64
 	for i, x := range top {
 		e := p.open(x) - u
@@ -49,10 +50,10 @@ func (p *Params) fit(sorted []float32) tail {
 	if d := a0 - 2*a1; d > 0 {
 		shape = max(shape, min(maxShape, 2-a0/d))
 	}
-	s := a0 * (1 - shape)
+	scale := a0 * (1 - shape)
 	shape += (1 + shape) / math.Sqrt(kf)
-	s = max(s, grain*math.Abs(p.open(sorted[n-1])), math.SmallestNonzeroFloat32)
-	return tail{u: u, share: float64(k+1) / float64(n+1), shape: shape, scale: s}
+	scale = max(scale, grain*math.Abs(p.open(top[k-1])), math.SmallestNonzeroFloat32)
+	return tail{u: u, share: float64(k+1) / float64(n+1), shape: shape, scale: scale}
 }
 
 // maxShape keeps the mean of the estimated distribution finite.

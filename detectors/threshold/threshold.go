@@ -10,8 +10,8 @@
 //
 // A key's state is a flat []float32 that starts all zero: the count of the
 // scores added, the place in a run of those that exceed, a running mean, a ring of
-// the last History scores, and the same scores sorted, so that a quantile, a median,
-// a median deviation and a rank cost a look-up or a binary search.
+// the last History scores, and the same scores sorted, or those parts of the sorted scores that the
+// threshold looks at, so that a quantile, a median and a median deviation cost a look-up.
 //
 // All comparisons are strict: a score equal to the bound does not exceed, and ties
 // with the history count as being at least as high. So a score that has just been
@@ -79,7 +79,7 @@ type Params struct {
 type Judgement struct {
 	Threshold float32 // the bound when the score was judged; +Inf while warming up
 	Exceeds   bool    // the score is above it
-	Tail      float32 // upper-tail rank of the score in the history, in (0, 1]
+	Tail      float32 // upper-tail rank of the score in the history, in (0, 1]; 0: left out
 	Severity  uint8   // 0 to 100, how far above, see severity.go; 0 if it does not exceed
 }
 
@@ -166,7 +166,7 @@ func (p *Params) Check() error {
 	return nil
 }
 
-// The layout of a state: head, ring (History), with a Span one number (see span.go), sorted (History).
+// The layout of a state: head, ring (History), with a Span one number (see span.go), the scores in order: all, or parts (order.go).
 const (
 	atCount       = iota // scores added, modulo digit
 	atCountHigh          // and by digit
@@ -175,7 +175,7 @@ const (
 	atLast               // the last one of them
 	atMean               // mean of all that were added, opened, rounded to float32
 	atMeanRest           // and its rounding error
-	atBound              // bound of an extrapolated rate, valid while the scores of the fit stay
+	atBound              // bound of a rate, valid while the highest scores stay
 	atBoundKnown         // 1: atBound is valid
 	atFaults             // rows of clear faults, decayed over History scores, see ceiling.go
 	atFaultScores        // and their scores
@@ -191,7 +191,7 @@ func (p *Params) Size() int {
 	if p.Kind == Off {
 		return 0
 	}
-	return head + 2*p.History + p.extra()
+	return p.Stored() + p.order()
 }
 
 // Count returns how many scores were added to a state.
@@ -222,12 +222,21 @@ func (p *Params) Judge(state []float32, score float32) Judgement { return p.Judg
 // gives the zero Judgement and changes nothing; infinite scores are taken as the largest finite ones.
 // It panics if state is not Size long.
 func (p *Params) JudgeAt(state []float32, score float32, time int64) Judgement {
+	return p.judge(state, score, time, true)
+}
+
+// JudgeUnranked is JudgeAt without the Tail of a score that does not exceed, which may take a look at the whole history.
+func (p *Params) JudgeUnranked(state []float32, score float32, time int64) Judgement {
+	return p.judge(state, score, time, false)
+}
+
+func (p *Params) judge(state []float32, score float32, time int64, ranked bool) Judgement {
 	if p.Kind == Off || score != score {
 		return Judgement{}
 	}
 	h := p.History
-	if len(state) != p.Size() {
-		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), p.Size()))
+	if n := p.Size(); len(state) != n {
+		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), n))
 	}
 	score = max(-math.MaxFloat32, min(math.MaxFloat32, score)) + 0 // no -0 either
 	if n := p.ending(state, score); n > 0 {
@@ -235,32 +244,24 @@ func (p *Params) JudgeAt(state []float32, score float32, time int64) Judgement {
 	}
 	count := int(state[atCount]) + digit*int(state[atCountHigh])
 	n := min(count, h)
-	sorted := state[len(state)-h:]
 	ring := state[head : head+h]
 	at := count % h
-	var below, from int // from: the index in sorted of the score that goes
-	if n < h {
-		below = lower(sorted[:n], score)
-	} else {
-		below, from = lowers(sorted, score, ring[at])
-	}
-
 	if p.Kind == PerDay {
 		p.pass(state, count, time)
 	}
-	v, bound := p.judgement(state, sorted[:n], count, below, score)
+	s := p.scores(state, n)
+	v, bound := p.judgement(state, &s, count, score, ranked)
 	if p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time) {
 		return v
 	}
 
-	p.cacheBound(state, sorted[:n], ring[at], score, bound)
-	ring[at] = score
+	p.cacheBound(state, &s, ring[at], score, bound)
 	if n < h {
-		copy(sorted[below+1:n+1], sorted[below:n])
-		sorted[below] = score
+		s.add(score)
 	} else {
-		replace(sorted, from, score, below)
+		s.exchange(ring[at], score)
 	}
+	ring[at] = score
 	p.counted(state, count, score)
 	return v
 }
@@ -290,15 +291,15 @@ func (p *Params) Least(state []float32) float32 {
 	case p.Kind == Off, count < p.Warmup, n == 0 && p.Kind != Fixed:
 		return float32(math.Inf(1))
 	case n == 0:
-		return p.bound(nil, nil)
+		return p.bound(nil, new(scores))
 	}
-	sorted := state[len(state)-p.History:][:n]
+	s := p.scores(state, n)
 	if p.Kind == Conformal || p.Kind == PerDay {
 		rate := p.rate(state, n)
 		m := int(rate*float64(n+1)) - 1
-		return min(sorted[n-1-max(0, min(n-1, m))], p.ceiling(state, sorted, rate))
+		return min(s.at(n-1-max(0, min(n-1, m))), p.ceiling(state, &s, rate))
 	}
-	return p.bound(state, sorted)
+	return p.bound(state, &s)
 }
 
 // adds reports whether a score is added, and updates the run. A threshold that adds all scores has no run.
@@ -316,34 +317,43 @@ func (p *Params) adds(state []float32, exceeds bool) bool {
 }
 
 // judgement judges a score. bound is that of the history, without a ceiling.
-func (p *Params) judgement(state, sorted []float32, count, below int, score float32) (v Judgement, bound float32) {
-	n := len(sorted)
-	v = Judgement{Tail: float32(float64(n-below+1) / float64(n+1))}
-	if below == n && n >= fitLeast {
-		t := p.fit(sorted)
-		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(p.open(score)))))
+func (p *Params) judgement(state []float32, s *scores, count int, score float32, ranked bool) (v Judgement, bound float32) {
+	bound = float32(math.Inf(1))
+	if v.Threshold = bound; count >= p.Warmup {
+		bound = p.bound(state, s)
+		rate := p.rate(state, s.n)
+		ceiling := float32(math.Inf(1))
+		if (p.Kind == Conformal || p.Kind == PerDay) && !p.isFar(s, max(bound, score)) {
+			ceiling = p.ceiling(state, s, rate)
+		}
+		if p.ceiled() {
+			p.countFaults(state, score > ceiling)
+		}
+		v.Threshold = min(bound, ceiling)
+		if v.Exceeds = score > v.Threshold; v.Exceeds {
+			v.Severity = p.severity(s, score, v.Threshold, rate)
+		}
 	}
-	if count < p.Warmup {
-		v.Threshold = float32(math.Inf(1))
-		return v, v.Threshold
-	}
-	bound = p.bound(state, sorted)
-	rate := p.rate(state, n)
-	ceiling := p.ceiling(state, sorted, rate)
-	if p.ceiled() {
-		p.countFaults(state, score > ceiling)
-	}
-	v.Threshold = min(bound, ceiling)
-	v.Exceeds = score > v.Threshold
-	if v.Exceeds {
-		v.Severity = p.severity(sorted, score, v.Threshold, rate)
+	if ranked || v.Exceeds {
+		v.Tail = p.tail(s, score)
 	}
 	return v, bound
 }
 
+// tail returns the rank of a score.
+func (p *Params) tail(s *scores, score float32) float32 {
+	n, below := s.n, s.below(score)
+	rank := float32(float64(n-below+1) / float64(n+1))
+	if below == n && n >= fitLeast {
+		t := p.fit(s)
+		return float32(max(leastTail, min(float64(rank), t.rank(p.open(score)))))
+	}
+	return rank
+}
+
 // bound returns the highest score that is still ordinary.
-func (p *Params) bound(state, sorted []float32) float32 {
-	n := len(sorted)
+func (p *Params) bound(state []float32, s *scores) float32 {
+	n := s.n
 	if p.Kind == Fixed {
 		return float32(p.Value)
 	}
@@ -355,47 +365,54 @@ func (p *Params) bound(state, sorted []float32) float32 {
 	case Mean:
 		b = p.Value * (float64(state[atMean]) + float64(state[atMeanRest]))
 	case Quantile:
-		scores := p.aboveFloor(sorted, p.Value)
-		if k := len(scores); k < n && k < fitLeast {
-			return p.floor(sorted)
+		others := p.aboveFloor(s, p.Value)
+		if others.n < n && others.n < fitLeast {
+			return p.floor(s)
 		}
-		q := scores[quantileIndex(p.Value, len(scores))]
+		q := others.at(quantileIndex(p.Value, others.n))
 		if p.Margin == 0 || p.Margin == 1 {
 			return q
 		}
 		b = p.open(q) * p.Margin
 	case MAD:
-		b = p.median(sorted) + p.Value*p.scale(sorted)
+		m, scale := p.scale(s)
+		b = m + p.Value*scale
 	case Conformal, PerDay:
 		rate := p.rate(state, n)
 		m := int(rate*float64(n+1)) - 1 // at most this many scores may be as high
+		if p.Kind == Conformal && state[atBoundKnown] == 1 && m < fitted(n) {
+			return state[atBound]
+		}
 		if m >= 0 {
-			return sorted[n-1-m]
+			return s.at(n - 1 - m)
 		}
 		if n < fitLeast || !supports(n, rate) {
 			return float32(math.Inf(1))
 		}
-		if p.Kind == Conformal && state[atBoundKnown] == 1 {
-			return state[atBound]
-		}
-		t := p.fit(sorted)
-		return max(sorted[n-1], p.close(t.bound(rate)))
+		t := p.fit(s)
+		return max(s.at(n-1), p.close(t.bound(rate)))
 	}
 	return p.close(b)
 }
 
-// cacheBound stores the bound of an extrapolated rate, which holds while neither the removed nor the added
+// cacheBound stores the bound, which holds while neither the removed nor the added
 // score is among those of the fit: seven times of eight.
-func (p *Params) cacheBound(state, sorted []float32, old, score, bound float32) {
+func (p *Params) cacheBound(state []float32, s *scores, old, score, bound float32) {
 	if p.Kind != Conformal {
 		return
 	}
-	n := len(sorted)
+	n := s.n
 	state[atBoundKnown] = 0
 	if n < p.History || math.IsInf(float64(bound), 1) {
 		return
 	}
-	if u := sorted[n-fitted(n)-1]; old < u && score < u {
+	if s.bands != nil {
+		if top := s.bands[ofTop:]; int(top[atLength]) > fitted(n) && old < top[atLowest] && score < top[atLowest] {
+			state[atBound], state[atBoundKnown] = bound, 1
+			return
+		}
+	}
+	if u := s.at(n - fitted(n) - 1); old < u && score < u {
 		state[atBound], state[atBoundKnown] = bound, 1
 	}
 }

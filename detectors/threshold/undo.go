@@ -5,7 +5,7 @@ import (
 )
 
 // This file serves callers that keep many states, undo judgements and store states: a
-// judgement changes few numbers of a state, and its sorted half follows from the rest.
+// judgement changes few numbers of a state, and what orders its scores follows from the rest.
 
 // Head is the length of what comes before the scores of a state: all that Adopt
 // changes of a state of the same length.
@@ -44,20 +44,15 @@ func (p *Params) Undo(state, saved []float32) {
 	if p.Span > 0 {
 		state[head+h] = saved[head]
 	}
-	sorted, ring, replaced := state[len(state)-h:], state[head:head+h], saved[head+1:]
+	ring, replaced := state[head:head+h], saved[head+1:]
 	for i := added - 1; i >= 0; i-- {
 		at := (n + i) % h
 		x, old := ring[at], replaced[i]
 		ring[at] = old
-		switch m := n + i; {
-		case added > fewScores:
-		case m >= h:
-			to, from := lowers(sorted, old, x)
-			replace(sorted, from, old, to)
-		default:
-			i := lower(sorted[:m+1], x)
-			copy(sorted[i:m], sorted[i+1:m+1])
-			sorted[m] = 0
+		if s := p.scores(state, min(n+i+1, h)); added <= fewScores && n+i >= h {
+			s.exchange(x, old)
+		} else if added <= fewScores {
+			s.remove(x)
 		}
 	}
 	if added > fewScores {
@@ -113,15 +108,23 @@ func (p *Params) Like(o *Params) bool {
 	return p.Kind == o.Kind && p.SameSize(o) && p.Bounded == o.Bounded && math.Float64bits(p.Value) == math.Float64bits(o.Value)
 }
 
-// SameSize reports whether states of both thresholds have the same length, so that Adopt can convert them.
+// SameSize reports whether the fronts of states of both thresholds have the same length, so that Adopt can convert them.
 func (p *Params) SameSize(o *Params) bool { return p.History == o.History && p.extra() == o.extra() }
 
-// Adopt converts a state of another threshold of the same size to one of p: it
+// Adopt converts a state of another threshold whose front has the same size to one of p: it
 // keeps the scores and recomputes what depends on the threshold; the mean is then that of the
-// history.
-func (p *Params) Adopt(state []float32) {
+// history. It returns another slice, and leaves state as it is, where both order their scores in another form; otherwise it changes
+// the Head of state alone.
+func (p *Params) Adopt(state []float32) []float32 {
+	front := state
+	if size := p.Size(); len(state) != size {
+		state = make([]float32, size)
+		copy(state, front[:p.Stored()])
+		p.sort(state)
+	}
 	clear(state[atMean:head])
 	for i, v := range state[head:][:min(Count(state), p.History)] {
 		p.addMean(state, i, v)
 	}
+	return state
 }

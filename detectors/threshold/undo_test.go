@@ -79,7 +79,7 @@ func TestUndo(t *testing.T) {
 	for i := range 700 {
 		old.Judge(state, float32(10+i%3))
 	}
-	if now.Adopt(state); now.Like(&old) || !now.Like(&now) {
+	if state = now.Adopt(state); now.Like(&old) || !now.Like(&now) {
 		t.Error("thresholds of two kinds are alike")
 	} else if v := now.Judge(state, 17); !v.Exceeds || v.Threshold < 16 {
 		t.Errorf("the mean of another threshold's history: %+v", v)

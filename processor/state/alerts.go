@@ -39,17 +39,18 @@ func (s *State) followHistory(k *Key, d *series.SetDetector, a *series.Alert) {
 	if a.Threshold = d.ThresholdInForce; old.Like(d.ThresholdInForce) {
 		return
 	}
-	same := old.SameSize(d.ThresholdInForce)
 	was := &formerThreshold{old, a.History}
-	if same {
-		was.history = slices.Clone(a.History[:threshold.Head])
-	}
 	s.journal.Open.PushValues(opThreshold, k, d.Alert, 0, was)
-	if same {
-		d.ThresholdInForce.Adopt(a.History)
+	if !old.SameSize(d.ThresholdInForce) {
+		s.setHistory(k, a, make([]float32, d.ThresholdInForce.Size()))
 		return
 	}
-	s.setHistory(k, a, make([]float32, d.ThresholdInForce.Size()))
+	head := slices.Clone(a.History[:threshold.Head])
+	adopted := d.ThresholdInForce.Adopt(a.History)
+	if len(adopted) == len(a.History) { // the same memory
+		was.history = head
+	}
+	s.setHistory(k, a, adopted)
 }
 
 // endDetector closes what a detector has open of a key, and forgets its history: the sample at offset was the last that it scores
@@ -78,7 +79,7 @@ func (s *State) endDetector(k *Key, d *series.SetDetector, time, offset int64) {
 // formerThreshold is what undoes the conversion of a history to another threshold.
 type formerThreshold struct {
 	params  *threshold.Params
-	history []float32 // its head alone, if its length is the same
+	history []float32 // its head alone, if only that has changed
 }
 
 // undoThreshold undoes the conversion of a history to another threshold.

@@ -253,7 +253,12 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		from := len(u.Floats)
 		u.Floats = a.Threshold.Save(u.Floats, a.History, r.Judged)
 		u.Push(opJudged, k, d.Alert, len(u.Floats)-from)
-		if v = a.Threshold.JudgeAt(a.History, r.Judged, r.Time); v.Exceeds && why.found {
+		if s.judge.watch != nil {
+			v = a.Threshold.JudgeAt(a.History, r.Judged, r.Time)
+		} else {
+			v = a.Threshold.JudgeUnranked(a.History, r.Judged, r.Time)
+		}
+		if v.Exceeds && why.found {
 			v.Severity = why.severity
 		}
 		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {

@@ -100,5 +100,5 @@ func (a *Alert) used() bool {
 
 // judged reports whether there is anything in the history.
 func (a *Alert) judged() bool {
-	return slices.ContainsFunc(a.History, func(v float32) bool { return v != 0 })
+	return a.History != nil && slices.ContainsFunc(a.History[:a.Threshold.Stored()], func(v float32) bool { return v != 0 })
 }
