@@ -48,7 +48,7 @@ judge() {
 if [ "$1" = -one ]; then
 	set=$(echo "$2" | sed 's/-.*//')
 	near=32 # samples of a score of the preset's detector near
-	case $set in asd | smd) [ "${ODRADEK_PRESET:-}" = vector ] && near=8 || near=4 ;; esac
+	case $set in asd | smd) near=4 ;; esac
 	case $3 in
 	preset)
 		bin/worker score -data "$out/series/$2" -json >"$out/rated/$2.part"
@@ -64,7 +64,7 @@ if [ "$1" = -one ]; then
 			rm "$own/scores.csv" "$own/report.html"
 			mv "$own.took" "$own/took"
 		fi
-		for detector in near both; do
+		for detector in near both together; do
 			[ ! -d "$own/$detector" ] || judge "$2" $detector "$own/$detector" $near
 		done
 		;;

@@ -1,4 +1,4 @@
-// Package ensemble combines the scores that several detectors give the samples of a series, in one of two ways.
+// Package ensemble combines the scores that several detectors give the samples of a series, in one of three ways.
 //
 // The sum: the score of a sample is the sum of the members' terms. A member's term is log(s/m), where s is the
 // member's score and m the mean of its earlier scores, weighted to the last Memory: the k-th score
@@ -9,6 +9,9 @@
 // A member without a score for a sample has the term 0, as if the sample were usual. There is no score
 // where no member has one, nor before each member has had MinPoints scores. Where a member scores one sample of several
 // (Params.Every), its score counts for the samples before it, too, as far back as the score before.
+//
+// Max: the score of a sample is the highest term of the members that have a score for it and have had MinPoints scores before. There is
+// none where no member has: one that finds nothing to score, as in values that do not change, does not keep the others from it.
 //
 // Any: the score of a sample is the highest of the members' Ratios of score and threshold, so it is above 1 where
 // a member's score exceeds its threshold, from the member's Row.OpenAfter-th such score in a row on. There is no
@@ -58,6 +61,7 @@ type Params struct {
 	Lags      []int     // scores by which each member is delayed; nil: none is
 	Every     []int     // the number of samples of which each member scores one; nil: 1
 	Weights   []float64 // factors of the members' terms; nil: 1 each
+	Max       bool      // Max in place of the sum
 	Any       bool      // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags, Every and Weights
 }
 
@@ -68,6 +72,8 @@ func (p *Params) Check() error {
 		return fmt.Errorf("ensemble: %d members, use 2 to %d", p.Members, MaxMembers)
 	case p.Span < 1 || p.Span > MaxSpan:
 		return fmt.Errorf("ensemble: a member's stride is %d, use 1 to %d", p.Span, MaxSpan)
+	case p.Any && p.Max:
+		return errors.New("ensemble: the highest term and any cannot be combined")
 	case p.Any && (p.Lags != nil || p.Every != nil || p.Weights != nil):
 		return errors.New("ensemble: lags, weights and samples without a score are of a sum")
 	case p.Any:
@@ -385,9 +391,9 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32
 	return true
 }
 
-// sum sets the score of the first sample of the queue to the sum of the members' terms.
+// sum sets the score of the first sample of the queue to the sum of the members' terms, or to the highest of them.
 func (p *Params) sum(state, queue []uint64, r *Row, terms []float64, counted []float32) {
-	sum, scored := 0.0, false
+	sum, highest, scored := 0.0, math.Inf(-1), false
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
 		own := scoreOf(queue[sampleScores+i])
@@ -402,10 +408,18 @@ func (p *Params) sum(state, queue []uint64, r *Row, terms []float64, counted []f
 			terms[i] = 0
 			continue
 		}
+		if p.Max && m[memberCount] < uint64(p.MinPoints) {
+			terms[i] = 0
+			p.learn(m, own)
+			continue
+		}
 		scored = true
 		terms[i] = p.weighted(i, score, m)
-		sum += terms[i]
+		sum, highest = sum+terms[i], max(highest, terms[i])
 		p.learn(m, own)
+	}
+	if p.Max {
+		sum = highest
 	}
 	if scored && !r.WarmingUp {
 		r.Score = float32(sum)
@@ -513,19 +527,22 @@ func (p *Params) ahead(state, queue []uint64, member int) (n int, ok bool) {
 	return at + 1, ok
 }
 
-// remaining returns how many samples come, at the least, after the first sample of the queue until each member has had MinPoints
-// scores before one; 0: they have.
+// remaining returns how many samples come, at the least, after the first sample of the queue until each member, or with Max one of them,
+// has had MinPoints scores before one; 0: they have.
 func (p *Params) remaining(state, queue []uint64) int32 {
-	most := 0
+	least, most := math.MaxInt32, 0
 	for i := range p.Members {
-		count := state[atMembers+i*memberSize+memberCount]
-		if count >= uint64(p.MinPoints) {
-			continue
+		count, left := state[atMembers+i*memberSize+memberCount], 0
+		if count < uint64(p.MinPoints) {
+			left = 1
+			if n, ok := p.ahead(state, queue, i); ok { // otherwise scores of earlier samples come, too
+				left = max(left, n+(p.MinPoints-1-int(count))*p.every(i)+1)
+			}
 		}
-		most = max(most, 1)
-		if n, ok := p.ahead(state, queue, i); ok { // otherwise scores of earlier samples come, too
-			most = max(most, n+(p.MinPoints-1-int(count))*p.every(i)+1)
-		}
+		least, most = min(least, left), max(most, left)
+	}
+	if p.Max {
+		most = least
 	}
 	return int32(min(math.MaxInt32, most))
 }

@@ -69,6 +69,30 @@ func TestTerms(t *testing.T) {
 	}
 }
 
+// TestMax requires the highest term of the members that have a score, also where all are below 0 and where one has none.
+func TestMax(t *testing.T) {
+	p := &Params{Members: 3, Memory: 10, MinPoints: 1, Span: 1, Max: true}
+	nan := float32(math.NaN())
+	state, terms := make([]uint64, p.Size()), make([]float64, 3)
+	var got []float32
+	for o, scores := range [][3]float32{{2, 8, nan}, {4, 2, nan}, {1.5, 1, nan}, {nan, 11. / 6, 1e6}, {nan, nan, nan}} {
+		for m, s := range scores {
+			p.Add(state, m, &Row{Time: int64(o), Offset: int64(o), Score: s})
+		}
+		for r := (Row{}); p.Next(state, &r, terms, nil); {
+			got = append(got, r.Score)
+		}
+	}
+	// The last member has no score before its second. Means of the others before the second sample: 2, 8; before the third 3, 5; before the fourth 2.5, 11/3.
+	want := []float32{nan, float32(math.Log(2)), float32(math.Log(0.5)), float32(math.Log(0.5)), nan}
+	if !slices.EqualFunc(got, want, func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-6 || a != a && b != b }) {
+		t.Errorf("scores %v, want %v", got, want)
+	}
+	if err := (&Params{Members: 2, Span: 1, Any: true, Max: true}).Check(); err == nil {
+		t.Error("any and the highest term together are no fault")
+	}
+}
+
 // TestStragglers requires that with more samples than may wait the first is scored without the missing
 // member, whose later score of it only updates its mean.
 func TestStragglers(t *testing.T) {

@@ -18,9 +18,10 @@ func TestRemaining(t *testing.T) {
 	for world := range 400 {
 		p := &Params{Members: 2 + rnd.IntN(3), Memory: 5 + rnd.IntN(20), MinPoints: 1 + rnd.IntN(5), Span: 1 + rnd.IntN(8)}
 		every := slices.Repeat([]int{1}, p.Members)
+		p.Max = rnd.IntN(3) == 0
 		switch rnd.IntN(4) {
 		case 0:
-			p.Any, p.Memory, p.MinPoints = true, 0, 0
+			p.Any, p.Max, p.Memory, p.MinPoints = true, false, 0, 0
 		case 1:
 			for m := range every {
 				every[m] = 1 + rnd.IntN(p.Span)

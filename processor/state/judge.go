@@ -517,8 +517,8 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 	}
 }
 
-// mayCarry reports whether a sum that a member's term is the largest of could exceed the threshold: it has at least the sum's share
-// of it, or half of that, for the member's mean and the threshold may change until the sample is scored.
+// mayCarry reports whether a score that a member's term is the largest of could exceed the threshold: it has at least its share of a sum,
+// or is the highest term, or half of that, for the member's mean and the threshold may change until the sample is scored.
 func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
 	if !(term > 0) || k.Alerts == nil {
 		return false
@@ -528,7 +528,10 @@ func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
 	if history != nil && !a.Threshold.Like(e.ThresholdInForce) { // the next score converts it
 		history = nil
 	}
-	return 2*float64(e.Dim)*term > float64(e.ThresholdInForce.Least(history))
+	if !e.Combined.Max {
+		term *= float64(e.Dim)
+	}
+	return 2*term > float64(e.ThresholdInForce.Least(history))
 }
 
 // carriersOf returns the members' parts in a sum, until the next call.

@@ -204,8 +204,11 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 		}
 		sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
 		if score := math.Float32frombits(own.judged); sums && score == score && in.Deviation != nil {
-			bound := float64(d.Threshold.Least(k.history[e]))
-			if t := m.term(k, e, i, score); t > 0 && t*float64(2*len(d.Ensemble.Members)) > bound {
+			bound, share := float64(d.Threshold.Least(k.history[e])), 2.0
+			if !d.Ensemble.Max {
+				share *= float64(len(d.Ensemble.Members))
+			}
+			if t := m.term(k, e, i, score); t > 0 && t*share > bound {
 				k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
 					Until: own.till,
 					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation})
@@ -332,13 +335,14 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 	missing := math.Float32bits(float32(math.NaN()))
 	out := flat{string(k.name), int32(e), RowScored, missing, said.offset, said.time, math.MaxInt64, math.MinInt64, false, 0, missing, missing,
 		0, 0}
-	sum, scored, imputed := 0.0, false, false
+	sum, scored, imputed, short := 0.0, false, false, 0
 	about, till := int64(math.MaxInt64), int64(math.MinInt64)
 	var terms []float64
 	for _, j := range d.Ensemble.Members {
 		past := k.past[[2]int{e, j}]
-		if !late && len(past) < d.Ensemble.MinPoints {
-			out.state = RowWarmingUp
+		few := len(past) < d.Ensemble.MinPoints
+		if few {
+			short++
 		}
 		row, there := said.rows[j]
 		imputed = imputed || there && row.state == RowImputed
@@ -348,13 +352,27 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 			continue
 		}
 		score = max(0, min(math.MaxFloat32, score))
+		if few && d.Ensemble.Max {
+			terms = append(terms, 0)
+			about, till = min(about, row.about), max(till, row.till)
+			k.past[[2]int{e, j}] = append(past, score)
+			continue
+		}
 		terms = append(terms, m.term(k, e, j, score))
-		scored, sum = true, sum+terms[len(terms)-1]
+		if t := terms[len(terms)-1]; !d.Ensemble.Max || !scored {
+			sum += t
+		} else {
+			sum = math.Max(sum, t)
+		}
+		scored = true
 		about, till = min(about, row.about), max(till, row.till)
 		k.past[[2]int{e, j}] = append(past, score)
 	}
 	if late {
 		return
+	}
+	if short == len(d.Ensemble.Members) || short > 0 && !d.Ensemble.Max {
+		out.state = RowWarmingUp
 	}
 	if about > till {
 		about, till = said.time, said.time

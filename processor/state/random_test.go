@@ -192,6 +192,7 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 	case 1:
 		d.Ensemble.Align = true
 	}
+	d.Ensemble.Max = !d.Ensemble.Any && r.IntN(2) == 0
 	if r.IntN(3) == 0 {
 		d.Smooth = threshold.Smoothing(2 + r.IntN(5))
 	}

@@ -33,8 +33,8 @@ type detectorCommon struct {
 	Window    int      `env:"WINDOW" derived:"50, or the op's" min:"1" max:"16777216" example:"512" doc:"Window of the method, in samples or points; see the op's page."`
 	Stride    int      `env:"STRIDE" envDefault:"1" derived:", or the op's" min:"1" max:"65536" example:"16" doc:"Samples of a series that are scored together. A larger stride costs less time; scores come later."`
 	Members   []string `env:"MEMBERS" ops:"ensemble" example:"near,jump" doc:"Names of 2 to 64 detectors whose scores it combines. A sample is scored once all members have scored it; a member without a score counts as usual."`
-	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|any" ops:"ensemble" example:"any" doc:"sum adds the members' terms. any opens one anomaly when a member's score exceeds that member's threshold; members open none of their own. See docs/detectors.md."`
-	Weights   []string `env:"WEIGHTS" derived:"1 each" ops:"ensemble" example:"1,4" doc:"Factors of the members' terms, up to 1000, with COMBINE=sum."`
+	Combine   string   `env:"COMBINE" envDefault:"sum" oneof:"sum|max|any" ops:"ensemble" example:"any" doc:"sum adds the members' terms, max takes the highest. any opens one anomaly when a member's score exceeds that member's threshold; members open none of their own. See docs/detectors.md."`
+	Weights   []string `env:"WEIGHTS" derived:"1 each" ops:"ensemble" example:"1,4" doc:"Factors of the members' terms, up to 1000, not with COMBINE=any."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" example:"8" doc:"Compare the mean of this many last scores with the threshold, so that a lasting fault stands out. 8 bytes each."`
 	Until     int      `env:"UNTIL" envDefault:"0" min:"0" max:"1000000000" example:"2048" doc:"Samples of a series after which the detector ends, and its thresholds are forgotten: one with little history bridges the time until others have enough. 0: never."`
 	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" ops:"knn lof" example:"range" doc:"range divides each field by its range in the window, so that its unit does not matter."`

@@ -125,6 +125,8 @@ parameters. If one of these changes, ` + "`ODRADEK_STATE_MISMATCH`" + ` decides.
 [quality.md](quality.md#presets) has what each preset finds and costs. If a sample has several values, a detector has the settings
 in the last column, and is left out if there are none.
 `)
+	list := strings.TrimPrefix(many[0].Several, severalNear)
+	fmt.Fprintf(&b, "With more than %d values `default` and `vector` have `near` alone, with `THRESHOLD=%s`.\n", MostSeveral, list)
 	for i := range All {
 		p := &All[i]
 		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", p.Name, strings.ToUpper(p.Help[:1])+p.Help[1:])

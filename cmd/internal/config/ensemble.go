@@ -20,14 +20,15 @@ import (
 var ensembleSpec = &detectors.Spec{
 	Name: "ensemble",
 	Help: "Finds what several detectors find together. The score is the sum of log(score / slow mean of the " +
-		"earlier scores) of the detectors in MEMBERS; with COMBINE=any it is one anomaly for all that any of them finds.",
+		"earlier scores) of the detectors in MEMBERS, with COMBINE=max the highest of them; with COMBINE=any it is one anomaly for all " +
+		"that any of them finds.",
 	Params: []detectors.Param{
 		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 1, Max: ensemble.MaxMemory,
-			Help: "Scores of a member's slow mean, with COMBINE=sum.", Example: "20000"},
+			Help: "Scores of a member's slow mean, not with COMBINE=any.", Example: "20000"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
-			Help: "Scores of each member before the first score, with COMBINE=sum.", Example: "16"},
+			Help: "Scores of each member before the first score, not with COMBINE=any.", Example: "16"},
 		{Name: "ALIGN", Type: detectors.Bool, Default: false,
-			Help: "Delay members' scores so that windows have the same middle, with COMBINE=sum."},
+			Help: "Delay members' scores so that windows have the same middle, not with COMBINE=any."},
 	},
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
@@ -35,8 +36,11 @@ var ensembleSpec = &detectors.Spec{
 	},
 }
 
-// combineAny is the value of COMBINE that makes one anomaly for all that the members find.
-const combineAny = "any"
+// combineAny is the value of COMBINE that makes one anomaly for all that the members find, combineMax the one that takes the highest term.
+const (
+	combineAny = "any"
+	combineMax = "max"
+)
 
 // memberSettings are the settings that every detector has except an ensemble: they belong to its members. sumSettings are those that
 // ensembles of any do not have.
@@ -46,6 +50,8 @@ var (
 )
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
+
+func (d *DetectorSettings) isMax() bool { return d.isEnsemble() && d.Combine == combineMax }
 
 func (d *DetectorSettings) isAny() bool { return d.isEnsemble() && d.Combine == combineAny }
 
@@ -74,11 +80,14 @@ func (c *Config) addEnsembles(ks *state.Config) error {
 			continue
 		}
 		v := d.values(none)
-		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Any: d.isAny(), Align: v.Bool("ALIGN"),
+		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS"), Max: d.isMax(), Any: d.isAny(), Align: v.Bool("ALIGN"),
 			Weights: d.weights()}
 		canonical := d.canonical()
 		if e.Weights != nil {
 			canonical += fmt.Sprintf(";weights=%v", e.Weights)
+		}
+		if e.Max {
+			canonical += ";combine=max"
 		}
 		if e.Any {
 			e.Memory, e.MinPoints = 0, 0
@@ -119,7 +128,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 		if len(d.Weights) > 0 {
 			k.add(short+"WEIGHTS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
-		if d.Combine == combineAny {
+		if d.Combine == combineAny || d.Combine == combineMax {
 			k.add(short+"COMBINE", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
 		return
@@ -134,7 +143,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 		case k.c.Detectors[at].isEnsemble():
 			problems = append(problems, fmt.Sprintf("%q is an ensemble", name))
 		case !d.isAny() && k.c.Detectors[at].Until > 0:
-			problems = append(problems, fmt.Sprintf("%q ends (UNTIL), which COMBINE=sum does not allow", name))
+			problems = append(problems, fmt.Sprintf("%q ends (UNTIL), which COMBINE=%s does not allow", name, d.Combine))
 		case k.c.Detectors[at].Grid.Span > 0:
 			problems = append(problems, fmt.Sprintf("%q scores grids, not samples", name))
 		case k.c.Detectors[at].Stride > ensemble.MaxSpan:
@@ -159,7 +168,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	if d.isAny() {
 		for _, name := range sumSettings {
 			if !k.c.isDefault(short + name) {
-				k.add(short+name, "means nothing with COMBINE=any", "remove it, or set COMBINE=sum")
+				k.add(short+name, "means nothing with COMBINE=any", "remove it, or set COMBINE=sum or max")
 			}
 		}
 	}
@@ -193,7 +202,7 @@ func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) processor
 	}
 	op("OP", d.Op)
 	op("MEMBERS", strings.Join(d.Members, ","))
-	if d.isAny() {
+	if d.isAny() || d.isMax() {
 		op("COMBINE", d.Combine)
 	}
 	if len(d.Weights) > 0 {

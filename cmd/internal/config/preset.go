@@ -42,7 +42,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 			vars[name] = value
 		}
 	}
-	for _, d := range p.Detectors {
+	for _, d := range p.of(values) {
 		settings := strings.Fields(d.One)
 		if values > 1 {
 			settings = strings.Fields(d.Several)

@@ -13,7 +13,8 @@ import (
 func TestPresets(t *testing.T) {
 	for i := range All {
 		p := &All[i]
-		for _, fields := range []string{"value", "a,b", "accel[3]", "x0,x1,x2,x3,x4,x5,x6,x7,x8,x9"} {
+		for fields, values := range map[string]int{"value": 1, "a,b": 2, "accel[3]": 3, "x0,x1,x2,x3,x4,x5,x6,x7,x8,x9": 10,
+			"accel[256]": MostSeveral, "accel[257]": MostSeveral + 1} {
 			c, faults, warnings := Parse(minimal("ODRADEK_PRESET="+p.Name, "ODRADEK_VALUE_FIELDS="+fields))
 			if len(faults)+len(warnings) > 0 {
 				t.Fatalf("%s of %s: faults %v, warnings %v", p.Name, fields, faults, warnings)
@@ -26,7 +27,7 @@ func TestPresets(t *testing.T) {
 				t.Errorf("%s of %s stands for %q, %q", p.Name, fields, preset, list)
 			}
 			at := 0
-			for _, d := range p.Detectors {
+			for _, d := range p.of(values) {
 				settings := d.One
 				if fields != "value" {
 					settings = d.Several
@@ -105,7 +106,11 @@ func TestSensitivity(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range ks.Detectors {
-			list = append(list, *ks.Detectors[i].Threshold)
+			p := threshold.Params{}
+			if own := ks.Detectors[i].Threshold; own != nil { // else it is off
+				p = *own
+			}
+			list = append(list, p)
 		}
 		return list
 	}
@@ -120,13 +125,13 @@ func TestSensitivity(t *testing.T) {
 		}
 	}
 	for i := range All {
-		name := All[i].Name
+		name, own := All[i].Name, slices.DeleteFunc(slices.Clone(All[i].Detectors), func(d Detector) bool { return d.One == "" })
 		low, normal, high := bounds(name, "ODRADEK_SENSITIVITY=low"), bounds(name), bounds(name, "ODRADEK_SENSITIVITY=high")
-		if len(normal) != len(All[i].Detectors) {
-			t.Fatalf("%s: %d thresholds of %d detectors", name, len(normal), len(All[i].Detectors))
+		if len(normal) != len(own) {
+			t.Fatalf("%s: %d thresholds of %d detectors", name, len(normal), len(own))
 		}
 		for j := range normal {
-			if strings.Contains(All[i].Detectors[j].One, "THRESHOLD=") && (!less(high[j], normal[j]) || !less(normal[j], low[j])) {
+			if s := own[j].One; strings.Contains(s, "THRESHOLD=") && !strings.Contains(s, "THRESHOLD=off") && (!less(high[j], normal[j]) || !less(normal[j], low[j])) {
 				t.Errorf("%s: thresholds of detector %d are %v, %v and %v for low, normal and high", name, j, low[j], normal[j], high[j])
 			}
 		}

@@ -78,7 +78,7 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 		return nil, nil
 	}
 	if ensemble := x.c.State.Detectors[detector].Ensemble; ensemble != nil {
-		e.any = ensemble.Any
+		e.any, e.max = ensemble.Any, ensemble.Max
 		for k, i := range ensemble.Members {
 			m := Member{Detector: x.c.State.Detectors[i].Name, Score: none, Share: none, Term: Number(terms[k]), Of: seen[i]}
 			if m.Of != nil {
@@ -234,7 +234,7 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state
 	}
 }
 
-// ensembleTolerance is how far a recomputed score of an ensemble may be from the published one: a sum of logarithms of ratios
+// ensembleTolerance is how far a recomputed score of an ensemble may be from the published one: a sum of logarithms of ratios, or the highest
 // that are as exact as the members' scores; of any, as a share of the ratio.
 const ensembleTolerance = 1e-2
 

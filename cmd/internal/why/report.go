@@ -152,7 +152,8 @@ type Explanation struct {
 	Regions    []Region    `json:"regions,omitempty"`
 	Cells      *Cells      `json:"cells,omitempty"`
 	Members    []Member    `json:"members,omitempty"` // of an ensemble
-	any        bool        // the ensemble's score is the highest of the terms
+	any        bool        // the ensemble's score is the highest of the ratios, or
+	max        bool        // the highest of the terms
 }
 
 // Input is a run of successive samples that a score was computed from.

@@ -61,6 +61,7 @@ type DetectorConfig struct {
 type Ensemble struct {
 	Members           []int // indices into Config.Detectors; none is an ensemble
 	Memory, MinPoints int   // see ensemble.Params
+	Max               bool  // see ensemble.Params
 	Any               bool  // see ensemble.Params; where it makes events, its members make none
 	// Align delays members so that the scores which are added have the same middle of the rows that they, or the means of Smooth, are
 	// about: see ensemble.Params.Lags.
