@@ -83,7 +83,8 @@ func TestMax(t *testing.T) {
 			got = append(got, r.Score)
 		}
 	}
-	// The last member has no score before its second. Means of the others before the second sample: 2, 8; before the third 3, 5; before the fourth 2.5, 11/3.
+	// The last member has no score before its second. Means of the others before the second sample: 2, 8; before the third
+	// 3, 5; before the fourth 2.5, 11/3.
 	want := []float32{nan, float32(math.Log(2)), float32(math.Log(0.5)), float32(math.Log(0.5)), nan}
 	if !slices.EqualFunc(got, want, func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-6 || a != a && b != b }) {
 		t.Errorf("scores %v, want %v", got, want)

@@ -131,7 +131,9 @@ func TestSensitivity(t *testing.T) {
 			t.Fatalf("%s: %d thresholds of %d detectors", name, len(normal), len(own))
 		}
 		for j := range normal {
-			if s := own[j].One; strings.Contains(s, "THRESHOLD=") && !strings.Contains(s, "THRESHOLD=off") && (!less(high[j], normal[j]) || !less(normal[j], low[j])) {
+			s := own[j].One
+			judged := strings.Contains(s, "THRESHOLD=") && !strings.Contains(s, "THRESHOLD=off")
+			if judged && (!less(high[j], normal[j]) || !less(normal[j], low[j])) {
 				t.Errorf("%s: thresholds of detector %d are %v, %v and %v for low, normal and high", name, j, low[j], normal[j], high[j])
 			}
 		}

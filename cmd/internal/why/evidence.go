@@ -234,8 +234,8 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state
 	}
 }
 
-// ensembleTolerance is how far a recomputed score of an ensemble may be from the published one: a sum of logarithms of ratios, or the highest
-// that are as exact as the members' scores; of any, as a share of the ratio.
+// ensembleTolerance is how far a recomputed score of an ensemble may be from the published one: a sum of logarithms of ratios, or the
+// highest, that are as exact as the members' scores; of any, as a share of the ratio.
 const ensembleTolerance = 1e-2
 
 // within reports whether the published score is equal to the recomputed one by the op's own comparison.

@@ -190,7 +190,8 @@ func (d *Setup) judge() {
 
 // Combination returns the parameters of an ensemble, given the configuration of each of its members.
 func (c *Ensemble) Combination(config func(member int) *DetectorConfig) *ensemble.Params {
-	p := &ensemble.Params{Members: len(c.Members), Max: c.Max, Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1, Weights: c.Weights}
+	p := &ensemble.Params{Members: len(c.Members), Max: c.Max, Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1,
+		Weights: c.Weights}
 	middles, most := make([]int, len(c.Members)), 0 // in half rows before the newest
 	every := make([]int, len(c.Members))
 	for k, i := range c.Members {
