@@ -47,10 +47,10 @@ func randomThreshold(rng *rand.Rand) Params {
 			History: bandLeast + rng.IntN(500), Warmup: rng.IntN(100), Decluster: rng.IntN(3) * rng.IntN(40),
 			Bounded: rng.IntN(3) == 0, Runs: rng.IntN(5) == 0,
 		}
-		switch {
-		case rng.IntN(10) == 0:
+		switch rng.IntN(10) {
+		case 0:
 			p.History = 32 + rng.IntN(300)
-		case rng.IntN(10) == 0:
+		case 1:
 			p.History = 2048
 		}
 		if rng.IntN(2) == 0 {

@@ -238,7 +238,8 @@ func TestThresholdIsTheOwn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if b := &got.Alerts.Detectors[0]; b.Threshold != det.Threshold || !slices.Equal(b.History[:params.Stored()], a.History[:params.Stored()]) {
+				b, n := &got.Alerts.Detectors[0], params.Stored()
+				if b.Threshold != det.Threshold || !slices.Equal(b.History[:n], a.History[:n]) {
 					t.Errorf("kind %d, bounded %t, span %d: read as a history of %+v", kind, bounded, span, *b.Threshold)
 				}
 			}
