@@ -518,7 +518,8 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 }
 
 // mayCarry reports whether a score that a member's term is the largest of could exceed the threshold: it has at least its share of a sum,
-// or is the highest term, or half of that, for the member's mean and the threshold may change until the sample is scored.
+// or is the highest term, or four fifths of that, for the member's mean and the threshold may change until the sample is scored. To say
+// what a member expects may cost more than its score, so few scores should pass that do not carry.
 func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
 	if !(term > 0) || k.Alerts == nil {
 		return false
@@ -531,7 +532,7 @@ func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
 	if !e.Combined.Max {
 		term *= float64(e.Dim)
 	}
-	return 2*term > float64(e.ThresholdInForce.Least(history))
+	return 1.25*term > float64(e.ThresholdInForce.Least(history))
 }
 
 // carriersOf returns the members' parts in a sum, until the next call.

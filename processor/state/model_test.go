@@ -204,11 +204,11 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 		}
 		sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
 		if score := math.Float32frombits(own.judged); sums && score == score && in.Deviation != nil {
-			bound, share := float64(d.Threshold.Least(k.history[e])), 2.0
+			bound, share := float64(d.Threshold.Least(k.history[e])), 1.0
 			if !d.Ensemble.Max {
 				share *= float64(len(d.Ensemble.Members))
 			}
-			if t := m.term(k, e, i, score); t > 0 && t*share > bound {
+			if t := m.term(k, e, i, score); t > 0 && 1.25*(t*share) > bound {
 				k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
 					Until: own.till,
 					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation})
