@@ -1,5 +1,12 @@
 package schemas
 
+import (
+	"bytes"
+	"compress/zlib"
+	"errors"
+	"io"
+)
+
 // SchemaIDHeader is the header that carries a schema id in front of a bare value
 // (Confluent, version 1 framing).
 const SchemaIDHeader = "__value_schema_id"
@@ -19,6 +26,30 @@ const (
 	GlueZlib  = 0x05 // compressed by zlib
 	GlueBytes = 18   // before the record
 )
+
+// ErrInflated reports that a record is larger than the limit once it is read.
+var ErrInflated = errors.New("schemas: a compressed record is larger than the limit")
+
+// Inflater reads records that AWS Glue's serializers have compressed. It reuses its memory for the next record.
+type Inflater struct{ z io.ReadCloser }
+
+// Inflate returns what follows the header of a compressed record, in new memory. The error is ErrInflated for more than limit bytes, and
+// io.EOF or io.ErrUnexpectedEOF where the record is cut off.
+func (f *Inflater) Inflate(b []byte, limit int) (body []byte, err error) {
+	if f.z == nil {
+		f.z, err = zlib.NewReader(bytes.NewReader(b))
+	} else {
+		err = f.z.(zlib.Resetter).Reset(bytes.NewReader(b), nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if _, err = io.Copy(&out, io.LimitReader(f.z, int64(limit)+1)); err == nil && out.Len() > limit {
+		err = ErrInflated
+	}
+	return out.Bytes(), err
+}
 
 // IsGlue reports whether b begins with the header of AWS Glue's serializers.
 func IsGlue(b []byte) bool {

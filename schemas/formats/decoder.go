@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +68,7 @@ type Decoder struct {
 	byCRC  map[uint64]*compiled
 	keys   *keyDecoder // nil: no path leads into the Kafka key
 
-	inflater io.ReadCloser // of zlib, for Glue's framing
+	inflater schemas.Inflater // for Glue's framing
 }
 
 type decoderShared struct {

@@ -1,8 +1,6 @@
 package formats
 
 import (
-	"bytes"
-	"compress/zlib"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -73,24 +71,15 @@ func (d *Decoder) inflate(b []byte) ([]byte, error) {
 	fail := func(class string, err error) ([]byte, error) {
 		return nil, &schemas.DecodeError{Class: class, SchemaID: -1, Err: err}
 	}
-	var err error
-	if d.inflater == nil {
-		d.inflater, err = zlib.NewReader(bytes.NewReader(b))
-	} else {
-		err = d.inflater.(zlib.Resetter).Reset(bytes.NewReader(b), nil)
-	}
 	limit := d.shared.options.MaxBytes
-	var out bytes.Buffer
-	if err == nil {
-		_, err = io.Copy(&out, io.LimitReader(d.inflater, int64(limit)+1))
-	}
+	body, err := d.inflater.Inflate(b, limit)
 	switch {
+	case errors.Is(err, schemas.ErrInflated):
+		return fail(schemas.ClassTooLarge, fmt.Errorf("a compressed value of more than %d bytes", limit))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return fail(schemas.ClassTruncated, errors.New("the compressed record ends too early"))
 	case err != nil:
 		return fail(schemas.ClassMalformed, fmt.Errorf("the record is not compressed by zlib: %w", err))
-	case out.Len() > limit:
-		return fail(schemas.ClassTooLarge, fmt.Errorf("a compressed value of more than %d bytes", limit))
 	}
-	return out.Bytes(), nil
+	return body, nil
 }

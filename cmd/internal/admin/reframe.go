@@ -2,10 +2,7 @@ package admin
 
 import (
 	"bytes"
-	"compress/zlib"
 	"encoding/binary"
-	"errors"
-	"io"
 
 	"odradek/schemas"
 )
@@ -42,7 +39,7 @@ func unframed(b []byte) (framed bool, body []byte) {
 	case schemas.IsGlue(b) && b[1] == schemas.GlueBare:
 		return true, b[schemas.GlueBytes:]
 	case schemas.IsGlue(b):
-		if body, err := inflate(b[schemas.GlueBytes:]); err == nil {
+		if body, err := new(schemas.Inflater).Inflate(b[schemas.GlueBytes:], inflatedBytes); err == nil {
 			return true, body
 		}
 	case len(b) >= 10 && b[0] == schemas.SingleObject0 && b[1] == schemas.SingleObject1:
@@ -53,15 +50,3 @@ func unframed(b []byte) (framed bool, body []byte) {
 
 // inflatedBytes is the most that a compressed payload may become: more than any broker takes.
 const inflatedBytes = 64 << 20
-
-func inflate(b []byte) ([]byte, error) {
-	z, err := zlib.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(z, inflatedBytes+1))
-	if err == nil && len(body) > inflatedBytes {
-		err = errors.New("admin: a payload of more than 64 MiB")
-	}
-	return body, err
-}
