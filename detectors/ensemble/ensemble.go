@@ -10,8 +10,8 @@
 // where no member has one, nor before each member has had MinPoints scores. Where a member scores one sample of several
 // (Params.Every), its score counts for the samples before it, too, as far back as the score before.
 //
-// Max: the score of a sample is the highest term of the members that have a score for it and have had MinPoints scores before. There is
-// none where no member has: one that finds nothing to score, as in values that do not change, does not keep the others from it.
+// Max: the score of a sample is the highest term of the members that have a score for it and have had MinPoints scores before, and there
+// is no score without such a member. A member that scores nothing, as op joint where no value changes, does not delay the others.
 //
 // Any: the score of a sample is the highest of the members' Ratios of score and threshold, so it is above 1 where
 // a member's score exceeds its threshold, from the member's Row.OpenAfter-th such score in a row on. There is no
@@ -408,14 +408,11 @@ func (p *Params) sum(state, queue []uint64, r *Row, terms []float64, counted []f
 			terms[i] = 0
 			continue
 		}
-		if p.Max && m[memberCount] < uint64(p.MinPoints) {
-			terms[i] = 0
-			p.learn(m, own)
-			continue
+		if terms[i] = 0; !p.Max || m[memberCount] >= uint64(p.MinPoints) {
+			scored = true
+			terms[i] = p.weighted(i, score, m)
+			sum, highest = sum+terms[i], max(highest, terms[i])
 		}
-		scored = true
-		terms[i] = p.weighted(i, score, m)
-		sum, highest = sum+terms[i], max(highest, terms[i])
 		p.learn(m, own)
 	}
 	if p.Max {

@@ -22,9 +22,9 @@ const (
 	ofNinety = bandStep     // of the 0.9 quantile
 	ofTop    = 2 * bandStep // of the highest scores
 	negative = 3 * bandStep // number of scores below 0
-	far      = negative + 1 // no ceiling is lower than this, see isFar
-	farLeft  = far + 1      // for so many more scores
-	farOf    = farLeft + 1  // where so many spreads are above the usual bound; with a minus of bounded scores
+	far      = negative + 1 // no ceiling is lower, see isFar
+	farLeft  = far + 1      // number of scores to come for which far holds
+	farOf    = farLeft + 1  // number of spreads above the usual bound that far was computed for, negative if scores are bounded
 	bandHead = farOf + 1
 )
 
@@ -129,7 +129,7 @@ func (s *scores) top(k int) []float32 {
 
 var scratch = sync.Pool{New: func() any { return new([]float32) }}
 
-// find makes the band anew that is for the i-th score, and returns it.
+// find selects the band around the i-th place from the ring, and returns the score at that place.
 func (s *scores) find(i int) float32 {
 	band := ofMedian
 	top := len(s.values(ofTop)) * 3 / 4
@@ -334,7 +334,7 @@ func (s *scores) exchange(old, x float32) {
 	}
 }
 
-// inside reports whether scores come after a band.
+// inside reports whether a band ends before the highest score.
 func (s *scores) inside(b []float32) bool { return int(b[atBelow])+int(b[atLength]) < s.n }
 
 // below returns how many scores are below x.
