@@ -1,8 +1,8 @@
 package vec
 
 import (
-	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -25,8 +25,9 @@ func Fit(dst, y, x []float64, known int) {
 	}
 	half := (len(pairs) + 1) / 2
 	level, slope, least := math.NaN(), 0.0, math.Inf(1)
+	c := concentration{y: y, x: x, pairs: pairs, apart: make([]uint64, len(pairs)), sorted: make([]uint64, len(pairs))}
 	for _, initial := range [][]int{pairs[:half], pairs[len(pairs)-half:], pairs} {
-		if l, s, sum := concentrate(y, x, pairs, initial); sum < least {
+		if l, s, sum := c.from(initial); sum < least {
 			level, slope, least = l, s, sum
 		}
 	}
@@ -35,33 +36,104 @@ func Fit(dst, y, x []float64, known int) {
 	}
 }
 
-// concentrate returns the line through three fifths of the pairs that the concentration steps lead to from the line through those of
-// initial, and the sum of their squared distances from it.
-func concentrate(y, x []float64, pairs, initial []int) (level, slope, sum float64) {
+// concentration finds three fifths of the pairs that lie near one line.
+type concentration struct {
+	y, x          []float64
+	pairs         []int
+	apart, sorted []uint64 // distances of the pairs from the line, as orderOf has them
+	kept, nearest []int
+}
+
+// from returns the line that the concentration steps lead to from the line through the pairs of initial, and the sum of the squared
+// distances of those that it keeps.
+func (c *concentration) from(initial []int) (level, slope, sum float64) {
 	const most = 16 // steps; more change little
-	keep := (3*len(pairs) + 4) / 5
-	apart := make([]float64, len(y))
-	level, slope = line(y, x, initial)
-	var kept []int
+	level, slope = line(c.y, c.x, initial)
+	c.kept = c.kept[:0]
 	for range most {
-		for _, i := range pairs {
-			apart[i] = math.Abs(y[i] - (level + slope*x[i]))
+		for k, i := range c.pairs {
+			c.apart[k] = orderOf(math.Abs(c.y[i] - (level + slope*c.x[i])))
 		}
-		nearest := slices.Clone(pairs)
-		slices.SortStableFunc(nearest, func(a, b int) int { return cmp.Compare(apart[a], apart[b]) })
-		nearest = nearest[:keep]
-		slices.Sort(nearest)
-		if slices.Equal(nearest, kept) {
+		c.choose()
+		if slices.Equal(c.nearest, c.kept) {
 			break
 		}
-		level, slope = line(y, x, nearest)
-		kept = nearest
+		level, slope = line(c.y, c.x, c.nearest)
+		c.kept, c.nearest = c.nearest, c.kept
 	}
-	for _, i := range kept {
-		e := y[i] - (level + slope*x[i])
+	for _, i := range c.kept {
+		e := c.y[i] - (level + slope*c.x[i])
 		sum += float64(e * e)
 	}
 	return level, slope, sum
+}
+
+// choose sets nearest to three fifths of the pairs, those with the least distances, of equal ones the first, in their order.
+func (c *concentration) choose() {
+	c.nearest = c.nearest[:0]
+	keep := (3*len(c.pairs) + 4) / 5
+	if keep == 0 {
+		return
+	}
+	copy(c.sorted, c.apart)
+	limit := selected(c.sorted, keep-1)
+	equal := keep // of the distances that are kept, those that are the limit
+	for _, a := range c.apart {
+		if a < limit {
+			equal--
+		}
+	}
+	for k, a := range c.apart {
+		if a == limit {
+			equal--
+		}
+		if a < limit || a == limit && equal >= 0 {
+			c.nearest = append(c.nearest, c.pairs[k])
+		}
+	}
+}
+
+// orderOf returns a word for a number that is not negative, ordered as cmp.Compare orders the numbers: NaN is the least.
+func orderOf(v float64) uint64 {
+	if v != v {
+		return 0
+	}
+	return math.Float64bits(v) + 1
+}
+
+// selected returns what the k-th word would be if they were sorted, and reorders them.
+func selected(a []uint64, k int) uint64 {
+	for turns := 2 * bits.Len(uint(len(a))); len(a) > 12; turns-- {
+		if turns == 0 {
+			break
+		}
+		first, mid, last := a[0], a[len(a)/2], a[len(a)-1]
+		pivot := max(min(first, mid), min(max(first, mid), last))
+		i, j := 0, len(a)-1
+		for i <= j {
+			for a[i] < pivot {
+				i++
+			}
+			for a[j] > pivot {
+				j--
+			}
+			if i <= j {
+				a[i], a[j] = a[j], a[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			a = a[:j+1]
+		case k >= i:
+			a, k = a[i:], k-i
+		default:
+			return pivot
+		}
+	}
+	slices.Sort(a)
+	return a[k]
 }
 
 // line returns the least-squares line through some pairs; a level one where it would fall.
