@@ -176,7 +176,7 @@ func kept(n int64) int {
 	return int((n + every - 1) / every)
 }
 
-// result returns what the values have become; NaN is missing.
+// result returns what the values of an interval that ends have become; NaN is missing.
 func (g *aggregated) result(of rules.Aggregate, zero bool) float64 {
 	switch {
 	case of == rules.Count && (g.n > 0 || zero):
@@ -197,12 +197,12 @@ func (g *aggregated) result(of rules.Aggregate, zero bool) float64 {
 		}
 		return math.Sqrt(g.b / float64(g.n-1))
 	case rules.Median, rules.P95:
-		sorted := slices.Sorted(slices.Values(g.kept))
-		n := len(sorted)
+		slices.Sort(g.kept) // the interval ends, so that their order means nothing any more
+		n := len(g.kept)
 		if of == rules.P95 {
-			return sorted[(n*95+99)/100-1]
+			return g.kept[(n*95+99)/100-1]
 		}
-		return sorted[(n-1)/2]/2 + sorted[n/2]/2
+		return g.kept[(n-1)/2]/2 + g.kept[n/2]/2
 	}
 	return g.a
 }
