@@ -432,12 +432,65 @@ func (p *Params) weighted(member int, score float32, m []uint64) float64 {
 	return t
 }
 
-// Term returns a member's term in a sum if its score counted now; NaN without a score.
-func (p *Params) Term(state []uint64, member int, score float32) float64 {
-	if score != score {
+// Reach returns the most that the sum of a sample can be which a member's score counts for, if the members' means stay as they are. Of
+// another member the highest score that can count for the same sample is taken, one that waits in the queue or is delayed; a member
+// whose score is not known yet counts as much as this one. Of Max, and where it is not above 0, it is the member's term. NaN without a
+// score.
+func (p *Params) Reach(state []uint64, member int, r *Row) float64 {
+	if r.Score != r.Score {
 		return math.NaN()
 	}
-	return p.weighted(member, Counted(score), state[atMembers+member*memberSize:])
+	own := p.weighted(member, Counted(r.Score), state[atMembers+member*memberSize:])
+	if p.Max || own <= 0 {
+		return own
+	}
+	sum := own
+	for i := range p.Members {
+		if i == member {
+			continue
+		}
+		score, known := p.foreseen(state, member, i, r)
+		switch {
+		case !known:
+			sum += own
+		case score == score:
+			sum += p.weighted(i, score, state[atMembers+i*memberSize:])
+		}
+	}
+	return sum
+}
+
+// foreseen returns the highest score of the other member that can count for the samples that a member's row counts for, NaN for none;
+// false: not all of them are known.
+func (p *Params) foreseen(state []uint64, member, other int, r *Row) (score float32, known bool) {
+	if p.Lags != nil && p.Lags[member] > 0 {
+		return 0, false
+	}
+	score = float32(math.NaN())
+	size, queue := p.sampleSize(), state[p.queue():]
+	for at := range int(state[atWaiting]) {
+		if s := scoreOf(queue[at*size+sampleScores+other]); s == s && !(score >= s) {
+			score = s
+		}
+	}
+	if reached(state[atMembers+other*memberSize:], r.Time, r.Offset) {
+		return score, true
+	}
+	if p.Lags == nil || p.Lags[other] < p.Span {
+		return 0, false
+	}
+	// The other member is less than its stride behind: its delayed scores come first.
+	ring := p.ring(state, other)
+	for i := range min(uint64(p.Span), ring[0]) {
+		at := (ring[1] + i) % uint64(p.Lags[other])
+		if ring[0] < uint64(p.Lags[other]) {
+			at = i
+		}
+		if s := math.Float32frombits(uint32(ring[delayHead+at])); s == s && !(score >= s) {
+			score = s
+		}
+	}
+	return score, true
 }
 
 // next returns the score that a member without one for the first sample of the queue has for one of the next Every-1 samples; NaN

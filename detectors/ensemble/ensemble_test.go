@@ -299,3 +299,90 @@ func TestEvery(t *testing.T) {
 		}
 	}
 }
+
+// TestReach requires that no sum exceeds the reach of the member with the largest term, from when it scored, by more than the means have
+// moved since; and a reach computed by hand.
+func TestReach(t *testing.T) {
+	r := seedtest.New(t)
+	const n, learnt = 5400, 5000
+	for range 20 {
+		p := &Params{Members: 2 + r.IntN(2), Memory: MaxMemory, MinPoints: 1, Span: 1}
+		strides := make([]int, p.Members)
+		for m := range strides {
+			strides[m] = 1 + r.IntN(20)
+			every := 1
+			if m > 0 && r.IntN(2) == 0 {
+				every = strides[m]
+			}
+			p.Every, p.Weights, p.Span = append(p.Every, every), append(p.Weights, 0.5+3*r.Float64()), max(p.Span, strides[m])
+			p.Lags = append(p.Lags, min(m, r.IntN(2))*r.IntN(40))
+			if every > 1 {
+				p.Lags[m] = 0
+			}
+		}
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		state, terms, counted := make([]uint64, p.Size()), make([]float64, p.Members), make([]float32, p.Members)
+		reach := make([]map[float32]float64, p.Members) // by score
+		for m := range reach {
+			reach[m] = map[float32]float64{}
+		}
+		for o := range int64(n) {
+			for m := range p.Members {
+				if (int(o)+1)%strides[m] != 0 {
+					continue
+				}
+				for at := o + 1 - int64(strides[m]); at <= o; at++ {
+					if p.Every[m] > 1 && at < o {
+						continue
+					}
+					row := &Row{Time: at, Offset: at, About: at, Until: at, Score: float32(0.2 + 1.6*r.Float64())}
+					reach[m][row.Score] = p.Reach(state, m, row)
+					p.Add(state, m, row)
+					for out := (Row{}); p.Next(state, &out, terms, counted); {
+						first := 0
+						for i := range terms {
+							if terms[i] > terms[first] {
+								first = i
+							}
+						}
+						if out.Offset <= learnt || !(terms[first] > 0) {
+							continue
+						}
+						if most := reach[first][counted[first]]; float64(out.Score) > most+0.2 {
+							t.Fatalf("%+v, strides %v: sample %d has the sum %v, terms %v; member %d reached %v", p, strides, out.Offset,
+								out.Score, terms, first, most)
+						}
+					}
+				}
+			}
+		}
+	}
+	// A member that scores one sample of 32, beside one whose delayed scores are known but for its last seven samples' own.
+	p := &Params{Members: 2, Memory: MaxMemory, MinPoints: 1, Span: 32, Lags: []int{40, 0}, Every: []int{1, 32}, Weights: []float64{1, 4}}
+	state := make([]uint64, p.Size())
+	for o := range int64(320) {
+		score := float32(1)
+		if o == 320-41 {
+			score = 2 // counts with the last sample
+		}
+		if o < 313 {
+			p.Add(state, 0, &Row{Time: o, Offset: o, Score: score})
+		}
+		row := &Row{Time: o, Offset: o, Score: 1}
+		switch {
+		case o == 319:
+			row.Score = 3
+			want := 4*math.Log(3) + p.weighted(0, 2, state[atMembers:])
+			if got := p.Reach(state, 1, row); got != want {
+				t.Errorf("a reach of %v, want %v", got, want)
+			}
+			fallthrough
+		case o%32 == 31:
+			p.Add(state, 1, row)
+			for p.Next(state, &Row{}, make([]float64, 2), nil) {
+			}
+		}
+	}
+}

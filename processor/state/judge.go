@@ -484,7 +484,7 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		if said.Score != said.Score {
 			said.Remaining = k.Awaited(d, r.Remaining, e.Combined.Any)
 		}
-		carries := e.Carriers != nil && mayCarry(k, e, e.Combined.Term(state, f.Member, r.Judged))
+		carries := e.Carriers != nil && mayCarry(k, e, e.Combined.Reach(state, f.Member, &said))
 		if (e.Combined.Add(state, f.Member, &said) || carries) && e.Judged && e.Alarm.Events != nil {
 			s.keepMember(k, e, &anomaly.MemberScore{Member: d.Name, Ratio: said.Score}, r, why)
 		}
@@ -517,11 +517,11 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 	}
 }
 
-// mayCarry reports whether a score that a member's term is the largest of could exceed the threshold: it has at least its share of a sum,
-// or is the highest term, or four fifths of that, for the member's mean and the threshold may change until the sample is scored. To say
-// what a member expects may cost more than its score, so few scores should pass that do not carry.
-func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
-	if !(term > 0) || k.Alerts == nil {
+// mayCarry reports whether a member's score could carry a score of the ensemble above the threshold. Reach (ensemble.Params) may fall
+// short of it by a twentieth, for the means and the threshold change until the sample is scored. To say what a member expects costs more
+// than its score, so few scores should pass that do not carry.
+func mayCarry(k *Key, e *series.SetDetector, reach float64) bool {
+	if !(reach > 0) || k.Alerts == nil {
 		return false
 	}
 	a := &k.Alerts.Detectors[e.Alert]
@@ -529,10 +529,7 @@ func mayCarry(k *Key, e *series.SetDetector, term float64) bool {
 	if history != nil && !a.Threshold.Like(e.ThresholdInForce) { // the next score converts it
 		history = nil
 	}
-	if !e.Combined.Max {
-		term *= float64(e.Dim)
-	}
-	return 1.25*term > float64(e.ThresholdInForce.Least(history))
+	return 1.05*reach > float64(e.ThresholdInForce.Least(history))
 }
 
 // carriersOf returns the members' parts in a sum, until the next call.

@@ -103,6 +103,7 @@ type modelKey struct {
 	scores       [][]float32 // all, by detector
 	line, scored [][]modelSaid
 	past, judged map[[2]int][]float32 // by ensemble and member
+	passed       map[[2]int][2]int64  // the same: time and offset of the last row
 	runs         map[[2]int]int       // of ratios above 1
 	overdue      map[[2]int][]flat    // such ratios, too late for their samples
 	heard        map[int][]anomaly.MemberScore
@@ -204,16 +205,13 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 		}
 		sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
 		if score := math.Float32frombits(own.judged); sums && score == score && in.Deviation != nil {
-			bound, share := float64(d.Threshold.Least(k.history[e])), 1.0
-			if !d.Ensemble.Max {
-				share *= float64(len(d.Ensemble.Members))
-			}
-			if t := m.term(k, e, i, score); t > 0 && 1.25*(t*share) > bound {
+			if r := m.reach(k, e, i, &own); r > 0 && 1.05*r > float64(d.Threshold.Least(k.history[e])) {
 				k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
 					Until: own.till,
 					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation})
 			}
 		}
+		k.passed[[2]int{e, i}] = [2]int64{own.time, own.offset}
 		line := k.line[e]
 		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset && s.time == row.time }) {
 			line = append(line, modelSaid{row.time, row.offset, map[int]flat{}, map[int]bool{}})
@@ -253,6 +251,46 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 		}
 		k.line[e], k.scored[e] = line, scored
 	}
+}
+
+// reach is what ensemble.Params.Reach returns of a row of the i-th detector.
+func (m *model) reach(k *modelKey, e, i int, row *flat) float64 {
+	d := m.cfg.Detectors[e].Ensemble
+	own := m.term(k, e, i, math.Float32frombits(row.judged))
+	if d.Max || own <= 0 {
+		return own
+	}
+	span := 1
+	for _, j := range d.Members {
+		span = max(span, m.cfg.Detectors[j].Stride)
+	}
+	sum := own
+	for _, j := range d.Members {
+		var scores []float32
+		for _, s := range k.line[e] {
+			if r, ok := s.rows[j]; ok {
+				scores = append(scores, math.Float32frombits(r.judged))
+			}
+		}
+		at, began := k.passed[[2]int{e, j}]
+		passed := began && (at[0] > row.time || at[0] == row.time && at[1] >= row.offset)
+		lag, all := m.lag(e, j), k.judged[[2]int{e, j}]
+		switch {
+		case j == i:
+			continue
+		case m.lag(e, i) > 0 || !passed && (lag == 0 || lag < span):
+			sum += own
+			continue
+		case !passed:
+			all = all[max(0, len(all)-lag):]
+			scores = append(scores, all[:min(span, len(all))]...)
+		}
+		scores = slices.DeleteFunc(scores, func(s float32) bool { return s != s })
+		if len(scores) > 0 {
+			sum += m.term(k, e, j, slices.Max(scores))
+		}
+	}
+	return sum
 }
 
 // delayed returns what ensemble e combines where its member i has said a row: with Align the score of an earlier one of the member's.
@@ -639,7 +677,8 @@ func (m *model) sample(sm Sample, turn int64) {
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
 		n := len(m.cfg.Detectors)
-		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
+		k = &modelKey{name: sm.Key, passed: map[[2]int][2]int64{},
+			wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
 			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, judged: map[[2]int][]float32{},
 			heard: map[int][]anomaly.MemberScore{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
