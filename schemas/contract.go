@@ -70,6 +70,8 @@ type Format struct {
 	Fixed bool
 	// Several says that its records are arrays of readings, @value.
 	Several bool
+	// Lacking says that a part of the key that a record lacks is empty, where others make such a record a dead letter.
+	Lacking bool
 	// Like reports whether a value is probably a record of the format; nil where that shows only in its schema.
 	Like func(value []byte) bool
 	// Compile makes the program of a writer's schema. Where the schema or the mapping's

@@ -55,6 +55,12 @@ func Fixed(name string) bool {
 	return f != nil && f.Fixed
 }
 
+// Lacking reports whether a part of the key that a record of a format lacks is empty.
+func Lacking(name string) bool {
+	f := named(name)
+	return f != nil && f.Lacking
+}
+
 // Title returns the name of a format for messages.
 func Title(name string) string { return named(name).Title }
 

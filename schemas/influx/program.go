@@ -11,7 +11,7 @@ import (
 
 // Format is the row of the line protocol in the table of formats.
 var Format = schemas.Format{
-	Name: "influx", Type: "INFLUX", Title: "Influx line protocol", Plain: true, Fixed: true,
+	Name: "influx", Type: "INFLUX", Title: "Influx line protocol", Plain: true, Fixed: true, Lacking: true,
 	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program { return newProgram(l, s.ID) },
 	Fields:  func(*schemas.Schema) (schemas.Fields, error) { return fields{}, nil },
 	Text: func(_ *schemas.Schema, body []byte) ([]string, error) {

@@ -31,14 +31,14 @@ func (fields) Find(s *schemas.Sink) *schemas.Problem {
 	case (s.Role == schemas.RoleKey || s.Role == schemas.RoleOperand) &&
 		(len(s.Segs) == 1 && part || len(s.Segs) == 2 && (first == pathResource || first == pathAttributes)),
 		s.Role == schemas.RoleTime && len(s.Segs) == 1 && first == pathTime,
-		s.Role == schemas.RoleValue && len(s.Segs) == 1 && first == pathValue,
+		s.Role == schemas.RoleValue && len(s.Segs) == 1 && (first == pathValue || first == pathGauge || first == pathCounter),
 		s.Role == schemas.RoleOperand && len(s.Segs) == 1 && (first == pathValue || first == pathTime):
 		return nil
 	}
 	return &schemas.Problem{Class: schemas.ClassMissingField, Text: [...]string{
 		schemas.RoleKey:      `is none of name, unit, type, scope, resource.NAME and attributes.NAME (a dot in the name as \.)`,
 		schemas.RoleTime:     "is not time",
-		schemas.RoleValue:    "is not value",
+		schemas.RoleValue:    "is none of value, gauge and counter",
 		schemas.RoleReadings: "is not @value, the data points of a record",
 		schemas.RoleOperand:  "is none of name, unit, type, scope, value, time, resource.NAME and attributes.NAME",
 	}[s.Role]}
@@ -83,7 +83,11 @@ func (w *walk) listed(time uint64, v float64) error {
 	if v != v || math.IsInf(v, 0) {
 		value = schemas.Leaf{Kind: schemas.LeafNull}
 	}
-	out.Add(pathValue, value)
+	if w.counter {
+		out.Add(pathCounter, value)
+	} else {
+		out.Add(pathGauge, value)
+	}
 	if time > 0 && time <= math.MaxInt64 {
 		t, _ := schemas.ClockNanos.Micros(int64(time))
 		out.Add(pathTime, schemas.Leaf{Kind: schemas.LeafTime, Int: t})

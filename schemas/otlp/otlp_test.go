@@ -365,6 +365,69 @@ func TestLibrary(t *testing.T) {
 }
 
 // wrap makes the field of a number of a message.
+// TestGaugesAndCounters: with the fields gauge and counter each reading has the one that its type says, with the value that the field
+// value has, and a reading of a type that no field is for is left out, as is a record of such readings alone.
+func TestGaugesAndCounters(t *testing.T) {
+	g := generator{seedtest.New(t)}
+	fields := func(names ...string) schemas.Program {
+		m := mapping
+		m.Fields = names
+		return compile(t, m)
+	}
+	all, split, counters := fields("value"), fields("counter", "gauge", "value"), fields("counter")
+	var r, own schemas.Reading
+	left := 0
+	for range 3000 {
+		m := g.data()
+		bodies := [][]byte{marshal(t, m)}
+		if text, err := protojson.Marshal(m); err == nil {
+			bodies = append(bodies, text)
+		}
+		for _, body := range bodies {
+			want, class := read(all, body, &r)
+			if _, got := read(split, body, &own); got != class {
+				t.Fatalf("%s, want %s", got, class)
+			}
+			if class != "" {
+				continue
+			}
+			if own.Len() != r.Len() {
+				t.Fatalf("%d readings, want %d", own.Len(), r.Len())
+			}
+			var grow []string
+			splitter := schemas.NewSplitter([]string{"counter", "gauge", "value"})
+			for i := range r.Len() {
+				name := "gauge"
+				key, _, values := r.At(i)
+				if strings.Split(strings.ReplaceAll(string(key), `\/`, ""), "/")[4] == "counter" {
+					name = "counter"
+					grow = append(grow, want[i])
+				}
+				_, _, got := own.At(i)
+				other := map[string]int{"counter": 1, "gauge": 0}[name]
+				if fmt.Sprint(got[1-other], got[2]) != fmt.Sprint(values[0], values[0]) || got[other] == got[other] {
+					t.Fatalf("reading %s has %v, want %s=%v", key, got, name, values[0])
+				}
+			}
+			if samples := splitter.Samples(&own); samples != 2*own.Len() {
+				t.Fatalf("%d samples of %d readings", samples, own.Len())
+			}
+			got, _ := read(counters, body, &own)
+			if !slices.Equal(got, grow) {
+				t.Fatalf("counters\n%s, want\n%s", got, grow)
+			}
+			if r.Len() > 0 && len(grow) == 0 {
+				if left++; own.Skipped != schemas.SkippedUnmapped {
+					t.Fatalf("a record without counters is skipped as %q", own.Skipped)
+				}
+			}
+		}
+	}
+	if left < 20 {
+		t.Errorf("%d records without counters", left)
+	}
+}
+
 func wrap(number byte, b []byte) []byte {
 	out := []byte{number<<3 | 2}
 	for n := len(b); ; n >>= 7 {
@@ -442,13 +505,13 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	for want, m := range map[string]schemas.Mapping{
-		`readings "": a record in OTLP metrics is an array`: {Fields: []string{"value"}},
-		`key "host": is none of name`:                       {Readings: "@value", Key: "host", Fields: []string{"value"}},
-		`key "attributes.a.b": is none of name`:             {Readings: "@value", Key: "attributes.a.b", Fields: []string{"value"}},
-		`field "asDouble": is not value`:                    {Readings: "@value", Fields: []string{"asDouble"}},
-		`field "value[2]": is no array`:                     {Readings: "@value", Fields: []string{"value[2]"}},
-		`time "at": is not time`:                            {Readings: "@value", Time: "at", Fields: []string{"value"}},
-		`readings "points": is not @value`:                  {Readings: "points", Fields: []string{"points.value"}},
+		`readings "": a record in OTLP metrics is an array`:     {Fields: []string{"value"}},
+		`key "host": is none of name`:                           {Readings: "@value", Key: "host", Fields: []string{"value"}},
+		`key "attributes.a.b": is none of name`:                 {Readings: "@value", Key: "attributes.a.b", Fields: []string{"value"}},
+		`field "asDouble": is none of value, gauge and counter`: {Readings: "@value", Fields: []string{"asDouble"}},
+		`field "value[2]": is no array`:                         {Readings: "@value", Fields: []string{"value[2]"}},
+		`time "at": is not time`:                                {Readings: "@value", Time: "at", Fields: []string{"value"}},
+		`readings "points": is not @value`:                      {Readings: "points", Fields: []string{"points.value"}},
 	} {
 		if faults := errors.Join(Format.Check(m, &schemas.Schema{})...); faults == nil || !strings.Contains(faults.Error(), want) {
 			t.Errorf("%+v: %v, want %s", m, faults, want)

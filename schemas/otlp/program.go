@@ -13,7 +13,7 @@ import (
 
 // Format is the row of OTLP in the table of formats.
 var Format = schemas.Format{
-	Name: "otlp", Type: "OTLP", Title: "OTLP metrics", Plain: true, Fixed: true, Several: true,
+	Name: "otlp", Type: "OTLP", Title: "OTLP metrics", Plain: true, Fixed: true, Several: true, Lacking: true,
 	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program { return newProgram(l, s.ID) },
 	Fields:  func(*schemas.Schema) (schemas.Fields, error) { return fields{}, nil },
 	Text:    text,
@@ -41,6 +41,8 @@ const (
 	pathType       = "type"
 	pathAttributes = "attributes"
 	pathValue      = "value"
+	pathGauge      = "gauge"
+	pathCounter    = "counter"
 	pathTime       = "time"
 )
 
@@ -52,11 +54,14 @@ type program struct {
 	layout      *schemas.Layout
 	id          int32
 	value, time int32 // paths; time is -1 where the times are Kafka's
-	wanted      [levels][]wanted
-	operands    [levels][]wanted     // what expressions use
-	ofPoint     []wanted             // of these the value and the time
-	used        int                  // slots of operands
-	err         *schemas.DecodeError // set: no record can be read
+	// split has the paths of gauge and of counter; -1: not wanted. With none of the two, all values are value's.
+	split    [2]int32
+	parted   bool
+	wanted   [levels][]wanted
+	operands [levels][]wanted     // what expressions use
+	ofPoint  []wanted             // of these the value and the time
+	used     int                  // slots of operands
+	err      *schemas.DecodeError // set: no record can be read
 }
 
 // wanted is a part of the key, or what an expression uses.
@@ -66,7 +71,7 @@ type wanted struct {
 }
 
 func newProgram(l *schemas.Layout, id int32) *program {
-	p := &program{layout: l, id: id, time: -1}
+	p := &program{layout: l, id: id, value: -1, time: -1, split: [2]int32{-1, -1}}
 	refuse := func(class, field, text string) *program {
 		p.err = &schemas.DecodeError{Class: class, Field: field, SchemaID: id, Err: errors.New(text)}
 		return p
@@ -94,6 +99,10 @@ func newProgram(l *schemas.Layout, id int32) *program {
 		switch first := s.Segs[0].Name; first {
 		case pathValue:
 			p.value = int32(i)
+		case pathGauge:
+			p.split[0], p.parted = int32(i), true
+		case pathCounter:
+			p.split[1], p.parted = int32(i), true
 		case pathTime:
 			p.time = int32(i)
 		case pathResource:
@@ -103,6 +112,9 @@ func newProgram(l *schemas.Layout, id int32) *program {
 		default:
 			to[fixedLevels[first]] = append(to[fixedLevels[first]], wanted{first, s.Slot})
 		}
+	}
+	if !p.parted && p.value < 0 { // all values are computed
+		p.value = 0
 	}
 	return p
 }
@@ -131,6 +143,10 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 		}
 		return e
 	}
+	if w.unmapped > 0 && w.unmapped == w.n {
+		out.Skip(schemas.SkippedUnmapped)
+		return nil
+	}
 	p.layout.EndReadings(out)
 	return nil
 }
@@ -144,7 +160,9 @@ type walk struct {
 	parts       [schemas.MaxKeyParts]schemas.KeyPart
 	found       [schemas.MaxKeyParts]bool
 	used        []expression.Operand // by their slots
+	counter     bool                 // the metric is one
 	n           int                  // readings
+	unmapped    int                  // of these, without a mapped value
 
 	list  *schemas.Leaves // where values are listed in the place of readings
 	leafs [levels][]leaf
@@ -282,13 +300,13 @@ const (
 func (m *metric) typeOf() string {
 	switch {
 	case m.kind == kindGauge:
-		return "gauge"
+		return pathGauge
 	case m.kind == kindSummary:
-		return "counter"
+		return pathCounter
 	case m.temporality == delta:
 		return "delta"
 	case m.temporality == cumulative && (m.kind != kindSum || m.monotonic):
-		return "counter"
+		return pathCounter
 	}
 	return "sum"
 }
@@ -296,6 +314,7 @@ func (m *metric) typeOf() string {
 // startMetric notes what parts of the key a metric has.
 func (w *walk) startMetric(m *metric) {
 	w.begin(levelMetric)
+	w.counter = m.typeOf() == pathCounter
 	w.set(levelMetric, []byte(pathName), textOf(m.name))
 	if w.wants(levelMetric, []byte(pathUnit)) {
 		w.set(levelMetric, []byte(pathUnit), textOf(m.unit))
@@ -369,7 +388,12 @@ func (w *walk) reading(time uint64, v float64) error {
 		}
 	}
 	w.express(time, v)
-	item.Values[0] = schemas.Finite(v, w.value, item)
+	if !w.parted {
+		item.Values[0] = schemas.Finite(v, w.value, item)
+	} else if !w.part(v, item) {
+		w.n, w.unmapped = w.n+1, w.unmapped+1
+		return nil
+	}
 	switch {
 	case w.time < 0:
 	case time == 0:
@@ -390,6 +414,21 @@ func (w *walk) reading(time uint64, v float64) error {
 	}
 	w.n++
 	return nil
+}
+
+// part sets those of the fields value, gauge and counter that a reading has, and reports whether one of them is mapped.
+func (w *walk) part(v float64, item *schemas.Reading) bool {
+	own := w.split[0]
+	if w.counter {
+		own = w.split[1]
+	}
+	item.Expect()
+	for _, i := range [2]int32{w.value, own} {
+		if i >= 0 {
+			item.Values[w.layout.Item.Sinks[i].Slot] = schemas.Finite(v, i, item)
+		}
+	}
+	return item.FillAbsent() || w.layout.Item.Computable(item)
 }
 
 // express sets what expressions use of a reading.

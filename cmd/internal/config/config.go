@@ -139,7 +139,7 @@ type mappingSettings struct {
 	Valid         []string `env:"VALID" doc:"Bounds of values, as temperature=-40..150,pressure=0.. A value outside is missing. See docs/records.md."`
 	MissingIf     []string `env:"MISSING_IF" doc:"Numbers that mean a missing value, as temperature=-9999|6553.5. See docs/records.md."`
 	Decimals      []string `env:"DECIMALS" doc:"Scales of values that are decimals in base64, as price=2, in JSON of Kafka Connect without its schema. See docs/records.md."`
-	Transform     []string `env:"TRANSFORM" doc:"What a value becomes before it enters a window: rate, difference, log or abs, as bytes_total=rate. See docs/records.md."`
+	Transform     []string `env:"TRANSFORM" derived:"counter=rate with FORMAT=otlp" doc:"What a value becomes before it enters a window: rate, difference, log or abs, as bytes_total=rate. See docs/records.md."`
 	Compute       string   `env:"COMPUTE" doc:"Values that are computed in CEL of a record's fields, as celsius=(raw - 32.0) * 5.0 / 9.0, separated by commas. VALUE_FIELDS or SERIES_FIELDS names each. See docs/records.md."`
 	OnlyIf        string   `env:"ONLY_IF" doc:"Condition in CEL over a record's fields, as quality in [\"GOOD\", \"UNCERTAIN\"]. A record for which it is false is left out and counted. See docs/records.md."`
 	ReadingsField string   `env:"READINGS_FIELD" doc:"Field path of an array of readings, each with its own time and values. See docs/records.md."`
@@ -395,6 +395,9 @@ func (c *Config) derive() {
 		}
 	}
 	c.deriveMaxJump()
+	if m := &c.Mapping; m.Format == "otlp" && c.isDefault("TRANSFORM") && slices.Contains(slices.Concat(m.ValueFields, m.SeriesFields), "counter") {
+		m.Transform = []string{"counter=rate"}
+	}
 	if c.Keys.LatenessBy == "" {
 		c.Keys.LatenessBy = bySeries
 		if c.oneClock() != "" || c.Keys.Every > 0 && c.Keys.Empty == "zero" { // zeros of a series that is quiet, too

@@ -60,3 +60,31 @@ func TestTransformFingerprints(t *testing.T) {
 		t.Errorf("windows %x, with another aggregate of the second %x", mean, most)
 	}
 }
+
+// TestCountersOfOTLP: cumulative sums become rates by default, of no other format, and not where a transform is set.
+func TestCountersOfOTLP(t *testing.T) {
+	for settings, want := range map[string]string{
+		"FORMAT=otlp SERIES_FIELDS=gauge,counter":                              "counter=rate",
+		"FORMAT=otlp VALUE_FIELDS=counter":                                     "counter=rate",
+		"FORMAT=otlp VALUE_FIELDS=value":                                       "",
+		"FORMAT=otlp SERIES_FIELDS=gauge,counter TRANSFORM=counter=difference": "counter=difference",
+		"FORMAT=json SERIES_FIELDS=gauge,counter":                              "",
+	} {
+		environ := []string{"READINGS_FIELD=@value", "KEY_FIELD=name", "TIME_FIELD=time"}
+		if strings.Contains(settings, "json") {
+			environ = nil
+		}
+		environ = append(environ, strings.Fields(settings)...)
+		for i := range environ {
+			environ[i] = Prefix + environ[i]
+		}
+		c, faults, _ := Parse(minimal(environ...))
+		if got := strings.Join(c.Mapping.Transform, ","); got != want || len(faults) > 0 {
+			t.Errorf("%s: %q, %v, want %q", settings, got, faults, want)
+		}
+		r, err := c.Reading()
+		if got := strings.Join(r.Transforms, ","); got != want || err != nil {
+			t.Errorf("%s: a reading with %q, %v, want %q", settings, got, err, want)
+		}
+	}
+}
