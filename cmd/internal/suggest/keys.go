@@ -13,6 +13,7 @@ import (
 	"odradek/cmd/internal/config"
 	"odradek/cmd/internal/config/settingsfile"
 	"odradek/schemas"
+	"odradek/schemas/formats"
 )
 
 const recordKey = "@key"
@@ -30,6 +31,7 @@ type named struct {
 	less   float64 // gain by values that still change
 	score  float64
 	weak   bool // too few values come twice for gain to say anything
+	joint  bool // it tells no series apart by itself
 	sticky float64
 }
 
@@ -69,17 +71,21 @@ func (m *mapping) candidates() (list []*named) {
 		k.hint = 1
 		list = append(list, k)
 	}
+	lacking := formats.Lacking(m.format)
 	for at, f := range m.t.fields {
 		kinds := f.kinds(n)
 		var k *named
 		switch {
-		case kinds[schemas.LeafText] >= n*95/100 && kinds[schemas.LeafText] > 0:
+		case kinds[schemas.LeafText] > 0 && (kinds[schemas.LeafText] >= n*95/100 || lacking && kinds[schemas.LeafText]+kinds[schemas.LeafNull] == n):
 			if m.momentsOf(f) != nil || textNumbers(f) {
 				continue
 			}
 			k = newNamed(f.path, at, n, func(i int) (string, bool) {
 				c := f.at(i)
-				return f.texts[c.text], c.kind == schemas.LeafText && len(f.texts) > 0
+				if c.kind == schemas.LeafNull {
+					return "", lacking
+				}
+				return f.texts[c.text], c.kind == schemas.LeafText
 			})
 		case kinds[schemas.LeafInt] >= n*95/100 && kinds[schemas.LeafInt] > 0:
 			if m.momentsOf(f) != nil || rises(f, n) {
@@ -272,6 +278,7 @@ func (m *mapping) stickiness(k *named, groups []int32) float64 {
 		segment      int
 		now, before  int64 // times
 		value, other int32 // the last one at now, and at the time before
+		many, twice  bool  // there are several at now, and at the time before
 	}
 	last := map[int32]*place{}
 	equal, pairs := 0, 0
@@ -288,11 +295,13 @@ func (m *mapping) stickiness(k *named, groups []int32) float64 {
 			p = &place{segment: m.t.points[i].segment, before: math.MinInt64}
 			last[g] = p
 		case t > p.now: // points of one time are of several series, in any order
-			p.before, p.other = p.now, p.value
+			p.before, p.other, p.twice, p.many = p.now, p.value, p.many, false
+		default:
+			p.many = p.many || p.value != k.ids[i]
 		}
 		p.now, p.value = t, k.ids[i]
 		if p.before > math.MinInt64 {
-			if pairs++; p.other == p.value {
+			if pairs++; p.other == p.value && !p.many && !p.twice {
 				equal++
 			}
 		}
@@ -366,7 +375,7 @@ func (m *mapping) chooseKey() error {
 	all := m.candidates()
 	movers := m.movers()
 	base := m.steps(movers, nil)
-	var list, late, constant, doubtful []*named
+	var list, late, last, constant, doubtful []*named
 	records := map[int]bool{}
 	for i := range m.t.points {
 		records[m.t.points[i].record] = true
@@ -413,6 +422,9 @@ func (m *mapping) chooseKey() error {
 			list = append(list, k)
 		case k.hint > 0: // it may tell series apart within those of others: a machine's sensors report one after the other
 			late = append(late, k)
+		default: // so may this, if readings of one time differ in it
+			k.joint = true
+			last = append(last, k)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *named) int { return cmp.Compare(b.score, a.score) })
@@ -427,7 +439,7 @@ func (m *mapping) chooseKey() error {
 	case len(list) == 0:
 		return m.oneSeries(constant, all)
 	}
-	parts, ids := m.combine(slices.Concat(list, late), movers)
+	parts, ids := m.combine(slices.Concat(list, late, last), movers)
 	return m.putKey(list, parts, ids)
 }
 
@@ -448,9 +460,13 @@ func (m *mapping) parted(ids []int32) (n int) {
 // combine begins with the best candidate and adds those that divide its series further.
 func (m *mapping) combine(list []*named, movers []*field) (parts []*named, ids []int32) {
 	parts, ids = list[:1:1], list[0].ids
-	for _, k := range list[1:] {
-		if k.path == recordKey || len(parts) == 4 {
-			continue
+	others := slices.Clone(list[1:])
+	slices.SortStableFunc(others, func(a, b *named) int { // the record key where fields of the record do not tell as much
+		return cmp.Compare(btoi(a.path == recordKey), btoi(b.path == recordKey))
+	})
+	for _, k := range others {
+		if len(parts) == 4 {
+			break
 		}
 		_, now := joined(nil, ids)
 		finer, n := joined(ids, k.ids)
@@ -469,11 +485,14 @@ func (m *mapping) combine(list []*named, movers []*field) (parts []*named, ids [
 		tells := g >= 0.15 && (k.hint >= 0 || g >= 0.3) && k.even() > 0.5 || k.hint >= 0 && before > 0.2 && after < before/2
 		// Of a metric that each machine has under the same name, the readings of one time are of several machines.
 		tells = tells || k.hint >= 0 && before > fewDoubles && after < before/10
+		differs := m.differs(k, ids)
+		tells = tells && (differs || !k.joint) || k.hint > 0 && differs
 		if k.hint > 0 && 2*m.parted(ids) > now && m.parted(finer) == 0 { // it brings a series into one partition
 			tells = true
 		}
 		if tells && m.stickiness(k, ids) < 0.3 {
-			parts, ids = append(slices.DeleteFunc(slices.Clone(parts), k.implies), k), finer
+			follows := func(part *named) bool { return k.implies(part) && k.hint >= part.hint }
+			parts, ids = append(slices.DeleteFunc(slices.Clone(parts), follows), k), finer
 		}
 	}
 	parts, ids = m.combineTwo(list, parts, ids, movers)
@@ -515,6 +534,37 @@ func (m *mapping) combineTwo(list, parts []*named, ids []int32, movers []*field)
 		parts = append(slices.DeleteFunc(slices.Clone(parts), k.implies), k)
 	}
 	return parts, ids
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// differs reports whether most readings have the group and the time of another one with another value of the candidate.
+func (m *mapping) differs(k *named, ids []int32) bool {
+	type moment struct {
+		id int32
+		t  int64
+	}
+	first, several := map[moment]int32{}, map[moment]bool{}
+	for i, id := range ids {
+		at := moment{id, m.timeAt(i)}
+		if was, seen := first[at]; !seen {
+			first[at] = k.ids[i]
+		} else if was != k.ids[i] {
+			several[at] = true
+		}
+	}
+	n := 0
+	for i, id := range ids {
+		if several[moment{id, m.timeAt(i)}] {
+			n++
+		}
+	}
+	return n > len(ids)/2
 }
 
 // implies reports whether a part of a key follows from the candidate, as the site of a machine does.
@@ -571,7 +621,7 @@ func (m *mapping) putKey(list, parts []*named, ids []int32) error {
 		comment += fmt.Sprintf(" From one %s of a key to the next values change %s less than from %s to %s.", m.noun(), share(int(100*g), 100),
 			m.noun(), m.noun())
 	}
-	if isRecordKey {
+	if isRecordKey && len(parts) == 1 {
 		comment += " It is the key of the record; no field of the value tells series apart better."
 	}
 	var sameSeries, others []string

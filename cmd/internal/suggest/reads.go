@@ -217,8 +217,71 @@ var (
 	identifierSteps = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 )
 
-// putOnlyIf says which records a field of quality leaves out.
-func (m *mapping) putOnlyIf() {
+// leaveOut takes out the points that lack a field of the key or the time: such records would be dead letters, as the deletes of a table.
+func (m *mapping) leaveOut() error {
+	if _, given := m.s.given["only_if"]; given {
+		return nil
+	}
+	var lacked []*field
+	for _, set := range m.settings {
+		if set.Off || set.Key != "key_field" && set.Key != "time_field" {
+			continue
+		}
+		for _, path := range strings.Split(set.Value, "+") {
+			if f := m.t.index[path]; f != nil && identifierSteps.MatchString(path) && f.kinds(len(m.t.points))[schemas.LeafNull] > 0 {
+				lacked = append(lacked, f)
+			}
+		}
+	}
+	if len(lacked) == 0 || formats.Lacking(m.format) {
+		return nil
+	}
+	before := len(m.t.points)
+	m.drop(func(i int) bool {
+		return slices.ContainsFunc(lacked, func(f *field) bool { return f.at(i).kind == schemas.LeafNull })
+	})
+	m.lacking = before - len(m.t.points)
+	for _, f := range lacked {
+		m.there = append(m.there, f.path)
+	}
+	return nil
+}
+
+// putOnlyIf says which records a condition leaves out: those that lack the key or the time, and those that are no good by another one;
+// "": there is no other.
+func (m *mapping) putOnlyIf(good, comment string, certain bool) {
+	var terms []string
+	for _, path := range m.there {
+		terms = append(terms, "has("+path+")")
+	}
+	put := func(off bool, comments ...string) {
+		m.settings = append(m.settings, settingsfile.Setting{Key: "only_if", Value: strings.Join(terms, " && "), Off: off,
+			Comment: strings.TrimSpace(strings.Join(comments, " "))})
+	}
+	lacking := ""
+	if len(terms) > 0 {
+		lacking = fmt.Sprintf("%s lack %s, and would be dead letters.", count(m.lacking, m.noun()), strings.Join(m.there, " or "))
+		if good == "" || !certain {
+			put(false, lacking)
+		}
+	}
+	if good == "" {
+		return
+	}
+	if len(terms) > 0 && strings.Contains(good, " || ") {
+		good = "(" + good + ")"
+	}
+	terms = append(terms, good)
+	if certain {
+		put(false, lacking, comment)
+	} else {
+		put(true, "Not certain.", comment)
+	}
+}
+
+// quality returns the condition that a field of quality says that a record is good, what it leaves out, and whether that is certain;
+// "": there is none.
+func (m *mapping) quality() (text, comment string, certain bool) {
 	n := len(m.t.points)
 	for _, f := range m.t.fields {
 		if hint(f.path, qualityWords, nil) <= 0 || !identifierSteps.MatchString(f.path) || m.readings == "@value" || m.inKey(f.path) {
@@ -240,15 +303,10 @@ func (m *mapping) putOnlyIf() {
 		if k[schemas.LeafNull] > 0 {
 			condition = fmt.Sprintf("!has(%s) || %s", f.path, condition)
 		}
-		set := settingsfile.Setting{Key: "only_if", Value: condition, Off: strange || out > n/2,
-			Comment: fmt.Sprintf("%s is %s in %s of %s; this leaves out %s: %s.", f.path, kept, count(n-out, ""), count(n, m.noun()),
-				count(out, m.noun()), strings.Join(left, ", "))}
-		if set.Off {
-			set.Comment = "Not certain. " + set.Comment
-		}
-		m.settings = append(m.settings, set)
-		return
+		return condition, fmt.Sprintf("%s is %s in %s of %s; this leaves out %s: %s.", f.path, kept, count(n-out, ""), count(n, m.noun()),
+			count(out, m.noun()), strings.Join(left, ", ")), !strange && out <= n/2
 	}
+	return "", "", false
 }
 
 // inKey reports whether a field is a part of the series key.
@@ -269,6 +327,9 @@ func (f *field) goodTexts() (condition string, out int, kept string, left []stri
 	}
 	var good []string
 	for i, text := range f.texts {
+		if counts[i] == 0 {
+			continue
+		}
 		word := strings.ToLower(strings.ReplaceAll(text, " ", "_"))
 		if goodTexts[word] {
 			good = append(good, strconv.Quote(text))

@@ -98,7 +98,7 @@ func (c *Config) look(ctx context.Context) (*suggestion, error) {
 		return nil, err
 	}
 	m.t = table
-	for _, choose := range []func() error{m.chooseReadings, m.chooseTime, m.chooseKey, m.chooseValues} {
+	for _, choose := range []func() error{m.chooseReadings, m.chooseTime, m.chooseKey, m.leaveOut, m.chooseValues} {
 		if err := choose(); err != nil {
 			return nil, err
 		}

@@ -29,41 +29,21 @@ func walk(series, i int) float64 {
 
 // mappingOf finds what the fields of records mean, and returns what it proposes by key; an alternative has "#" before its key.
 func mappingOf(n int, of func(i int) seen, environ ...string) (*suggestion, map[string]settingsfile.Setting, error) {
-	sample := &topicSample{topic: "in", parts: []part{{kafka.TP{Topic: "in"}, 0, int64(n)}}, total: int64(n), whole: true,
-		chunks: []chunk{{records: make([]raw, n)}}}
+	records := make([]raw, n)
 	for i := range n {
 		r := of(i)
-		sample.chunks[0].records[i] = raw{offset: int64(i), timestamp: secondOf(i).UnixMilli() + 40, value: []byte(r.value)}
+		records[i] = raw{offset: int64(i), timestamp: secondOf(i).UnixMilli() + 40, value: []byte(r.value)}
 		if r.key != "" {
-			sample.chunks[0].records[i].key = []byte(r.key)
+			records[i].key = []byte(r.key)
 		}
 		if r.value == "" {
-			sample.chunks[0].records[i].value = nil
+			records[i].value = nil
 		}
 	}
-	environ = append(environ, "ODRADEK_KAFKA_BROKERS=localhost:9092", "ODRADEK_TOPICS=in")
-	given, _, _ := config.Parse(environ)
-	s := &suggestion{topic: "in", given: map[string]settingsfile.Setting{}, taken: map[string]bool{}}
-	for _, set := range given.GivenSettings() {
-		if set.Detector == "" {
-			s.given[set.Key] = set
-		}
-	}
-	m := &mapping{c: &Config{Topic: "in", Environ: environ, Given: given}, s: s, sample: sample}
-	format, err := m.detectFormat()
-	if err != nil {
+	c, s, err := mappingOfRecords(records, environ...)
+	if c == nil {
 		return s, nil, err
 	}
-	m.settings = append(m.settings, format)
-	if m.t, err = m.newTable(context.Background()); err != nil {
-		return s, nil, err
-	}
-	for _, choose := range []func() error{m.chooseReadings, m.chooseTime, m.chooseKey, m.chooseValues} {
-		if err := choose(); err != nil {
-			return s, nil, err
-		}
-	}
-	s.section(recordsSection, m.settings...)
 	found := map[string]settingsfile.Setting{}
 	for _, set := range s.settings {
 		key := set.Key
@@ -74,7 +54,39 @@ func mappingOf(n int, of func(i int) seen, environ ...string) (*suggestion, map[
 			found[key] = set
 		}
 	}
-	return s, found, nil
+	return s, found, err
+}
+
+// mappingOfRecords finds what the fields of records of a partition mean.
+func mappingOfRecords(records []raw, environ ...string) (*Config, *suggestion, error) {
+	n := int64(len(records))
+	sample := &topicSample{topic: "in", parts: []part{{kafka.TP{Topic: "in"}, 0, n}}, total: n, whole: true,
+		chunks: []chunk{{records: records}}}
+	environ = append(environ, "ODRADEK_KAFKA_BROKERS=localhost:9092", "ODRADEK_TOPICS=in", "ODRADEK_GROUP=suggested")
+	given, _, _ := config.Parse(environ)
+	s := &suggestion{topic: "in", given: map[string]settingsfile.Setting{}, taken: map[string]bool{}}
+	for _, set := range given.GivenSettings() {
+		if set.Detector == "" {
+			s.given[set.Key] = set
+		}
+	}
+	c := &Config{Topic: "in", Environ: environ, Given: given}
+	m := &mapping{c: c, s: s, sample: sample}
+	format, err := m.detectFormat()
+	if err != nil {
+		return nil, s, err
+	}
+	m.settings = append(m.settings, format)
+	if m.t, err = m.newTable(context.Background()); err != nil {
+		return nil, s, err
+	}
+	for _, choose := range []func() error{m.chooseReadings, m.chooseTime, m.chooseKey, m.leaveOut, m.chooseValues} {
+		if err := choose(); err != nil {
+			return nil, s, err
+		}
+	}
+	s.section(recordsSection, m.settings...)
+	return c, s, nil
 }
 
 // TestMapping: what the fields of records mean, by what stands in them and how it moves.
@@ -138,6 +150,14 @@ func TestMapping(t *testing.T) {
 				`{"name":"flow%d","at":%d,"value":%v},{"name":"Rebirth","at":%d,"value":0}]}`, node, node, at-int64(i%7), walk(node, i/2), node,
 				at-int64(i%5), walk(2+node, i/2), at)}
 		}, map[string]string{"key_field": "edgeNode+metrics.name"}, map[string]string{"key_field": "Without edgeNode, 17 % of 2,400 readings"}},
+		{"of a row before its change and after it, the one with the key of each record", func(i int) seen {
+			before := "null"
+			if i >= 8 && i%3 == 0 {
+				before = fmt.Sprintf(`{"sensor":%q,"temp":%v}`, id(i), walk(i%8, i-8))
+			}
+			return seen{"", fmt.Sprintf(`{"before":%s,"after":{"sensor":%q,"temp":%v}}`, before, id(i), walk(i%8, i))}
+		}, map[string]string{"key_field": "after.sensor", "value_fields": "after.temp", "only_if": ""},
+			map[string]string{"value_fields": "before.temp (after has it, too)"}},
 		{"many numbers of which some are not there", func(i int) seen {
 			var list []string
 			for k := range 12 {
@@ -229,6 +249,9 @@ func TestMappingSays(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			s, _, err := mappingOf(400, x.of)
 			said := strings.Join(s.head, " ")
+			for _, set := range s.settings {
+				said += " " + set.Comment
+			}
 			if err != nil {
 				said = err.Error()
 			}

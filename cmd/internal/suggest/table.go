@@ -40,6 +40,8 @@ type mapping struct {
 	ranges   []float64     // scales of the values
 	sensors  int           // series of a key: 1, or the number of fields
 	every    time.Duration // events are counted in intervals of this length; 0: there are values
+	there    []string      // fields of the key and the time that some records lack: these are left out
+	lacking  int           // how many
 }
 
 // listed are the values of one record.
@@ -229,19 +231,28 @@ func (m *mapping) newTable(ctx context.Context) (*table, error) {
 			count(t.records, ""), t.why))
 	}
 	if t.tombstones > 0 {
-		m.s.head = append(m.s.head, fmt.Sprintf("%s of %s have no value (tombstones) and would be dead letters.", count(t.tombstones, "record"),
-			count(t.records, "")))
+		m.settings = append(m.settings, settingsfile.Setting{Key: "tombstones", Value: "skip", Comment: fmt.Sprintf("%s of %s have no value "+
+			"(tombstones), and would be dead letters.", count(t.tombstones, "record"), count(t.records, ""))})
 	}
 	return t, nil
 }
 
 // array is what is known of an array.
 type array struct {
-	path                string
-	records, items      int
-	least, most         int
-	objects             bool
-	number, time, named bool // an item has a number that is no time, a time, a text
+	path           string
+	records, items int
+	least, most    int
+	objects        bool
+	number, named  bool // an item has a number that is no time, a text
+	times          int  // that items have
+	changes        bool // it is not the same in all records, as a schema is
+	first          map[itemPath]schemas.Leaf
+}
+
+// itemPath is a path in an item of an array.
+type itemPath struct {
+	item int
+	path string
 }
 
 // arrays returns what arrays the records have.
@@ -253,7 +264,7 @@ func (m *mapping) arrays() map[string]*array {
 			if l.Kind == schemas.LeafArray && l.Array == "" {
 				a := all[l.Path]
 				if a == nil {
-					a = &array{path: l.Path, least: int(l.Int)}
+					a = &array{path: l.Path, least: int(l.Int), first: map[itemPath]schemas.Leaf{}}
 					all[l.Path] = a
 				}
 				a.records++
@@ -265,8 +276,16 @@ func (m *mapping) arrays() map[string]*array {
 				continue
 			}
 			a.objects = a.objects || l.Path != l.Array
+			if !a.changes {
+				at := itemPath{l.Item, l.Path}
+				was, seen := a.first[at]
+				a.first[at] = *l
+				a.changes = seen && was != *l
+			}
 			_, _, isTime := timeOf(l, m.lists[i].record.timestamp)
-			a.time = a.time || isTime
+			if isTime {
+				a.times++
+			}
 			a.number = a.number || !isTime && (l.Kind == schemas.LeafFloat || l.Kind == schemas.LeafInt)
 			a.named = a.named || !isTime && l.Kind == schemas.LeafText
 		}
@@ -279,7 +298,7 @@ func (m *mapping) chooseReadings() error {
 	all := m.arrays()
 	var list []*array
 	for _, path := range slices.Sorted(maps.Keys(all)) {
-		if a := all[path]; a.objects && a.number && (a.time || a.named || a.least != a.most) {
+		if a := all[path]; a.objects && a.number && a.changes && (a.times > 0 || a.named || a.least != a.most) {
 			list = append(list, a)
 		}
 	}
@@ -295,7 +314,7 @@ func (m *mapping) chooseReadings() error {
 			size = fmt.Sprintf("%d readings here", a.least)
 		}
 		comment := fmt.Sprintf("A record is a batch: %s of %s have an array of %s.", count(a.records, ""), count(len(m.lists), "record"), size)
-		if a.time {
+		if a.times >= a.items {
 			comment += " Each has a time of its own."
 		}
 		for _, other := range list[1:] {
@@ -368,6 +387,38 @@ func (m *mapping) flatten(all map[string]*array) {
 		}
 	}
 	m.lists = nil
+}
+
+// drop takes points out of the table.
+func (m *mapping) drop(out func(i int) bool) {
+	var kept []int
+	for i := range m.t.points {
+		if !out(i) {
+			kept = append(kept, i)
+		}
+	}
+	m.t.points = pick(m.t.points, kept)
+	m.series = pick(m.series, kept)
+	if m.times != nil {
+		m.times = pick(m.times, kept)
+	}
+	for _, f := range m.t.fields {
+		cells := make([]cell, len(kept))
+		for k, i := range kept {
+			cells[k] = *f.at(i)
+		}
+		f.cells = cells
+	}
+	m.sortPoints()
+}
+
+// pick returns the items of a list with these numbers.
+func pick[T any](list []T, at []int) []T {
+	out := make([]T, len(at))
+	for k, i := range at {
+		out[k] = list[i]
+	}
+	return out
 }
 
 // field returns the field of a path.

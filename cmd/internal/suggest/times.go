@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"odradek/cmd/internal/config/settingsfile"
@@ -184,7 +185,7 @@ func (m *mapping) chooseTime() error {
 			list = append(list, c)
 		}
 	}
-	home := m.home()
+	home, shared := m.home()
 	for _, c := range list {
 		c.score = float64(hint(c.path, timeWords, lateWords))
 		if c.kind == schemas.LeafTime {
@@ -193,7 +194,7 @@ func (m *mapping) chooseTime() error {
 		if m.readings != "" && c.item {
 			c.score += 3
 		}
-		if parent(c.path) == home {
+		if own := parent(c.path); own == home || shared && (own == "" || strings.HasPrefix(home, own+".")) {
 			c.score++
 		}
 		earlier := 0
@@ -223,6 +224,12 @@ func (m *mapping) chooseTime() error {
 	} else {
 		m.putTime(list)
 	}
+	m.sortPoints()
+	return nil
+}
+
+// sortPoints orders the points by segment and time.
+func (m *mapping) sortPoints() {
 	m.order = make([]int, len(m.t.points))
 	for i := range m.order {
 		m.order[i] = i
@@ -230,7 +237,6 @@ func (m *mapping) chooseTime() error {
 	slices.SortStableFunc(m.order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(m.t.points[a].segment, m.t.points[b].segment), cmp.Compare(m.timeAt(a), m.timeAt(b)))
 	})
-	return nil
 }
 
 // timeAt returns the time of a point.
@@ -280,7 +286,7 @@ func (m *mapping) putTime(list []*moments) {
 			span(high))
 	}
 	if c.good < len(c.micros) {
-		comment += fmt.Sprintf(" %s have none and would be dead letters.", share(len(c.micros)-c.good, len(c.micros)))
+		comment += fmt.Sprintf(" %s have none.", share(len(c.micros)-c.good, len(c.micros)))
 	}
 	m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: c.path, Comment: comment})
 	if len(list) > 1 {
@@ -325,17 +331,27 @@ func (m *mapping) noun() string {
 	return "record"
 }
 
-// home returns the path of the record that most numbers with a fraction are in.
-func (m *mapping) home() (path string) {
+// home returns the path of the object that most numbers with a fraction are in; shared: each is in one of its own, and the path is of
+// the object that all of these are in.
+func (m *mapping) home() (path string, shared bool) {
 	votes := map[string]int{}
-	best := 0
+	best, all, common := 0, 0, ""
 	for _, f := range m.t.fields {
 		if k := f.kinds(len(m.t.points)); k[schemas.LeafFloat] > 0 && m.momentsOf(f) == nil {
 			p := parent(f.path)
+			if all++; all == 1 {
+				common = p
+			}
+			for common != "" && p != common && !strings.HasPrefix(p, common+".") {
+				common = parent(common)
+			}
 			if votes[p]++; votes[p] > best {
 				best, path = votes[p], p
 			}
 		}
 	}
-	return path
+	if best == 1 && all > 1 {
+		return common, true
+	}
+	return path, false
 }

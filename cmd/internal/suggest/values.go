@@ -61,7 +61,7 @@ func (m *mapping) numerics() (list []*numeric) {
 		c := &numeric{field: f, n: numbers}
 		list = append(list, c)
 		switch {
-		case m.momentsOf(f) != nil || m.seldomTime(f):
+		case m.momentsOf(f) != nil || m.seldomTime(f) || m.partOfTime(f):
 			c.role = otherTime
 		case numbers < max(2, n/100):
 			c.role = seldom
@@ -102,6 +102,36 @@ func (m *mapping) seldomTime(f *field) bool {
 		}
 	}
 	return false
+}
+
+// partOfTime reports whether a field is beside the event time in an object of its own, such as its nanoseconds.
+func (m *mapping) partOfTime(f *field) bool {
+	home := parent(f.path)
+	return home != "" && home == parent(m.chosen("time_field")) && hint(home, words("time timestamp ts date datetime"), nil) > 0
+}
+
+// chosen returns the setting of a key that was chosen; "": there is none.
+func (m *mapping) chosen(key string) string {
+	for _, set := range m.settings {
+		if set.Key == key && !set.Off {
+			return set.Value
+		}
+	}
+	return ""
+}
+
+// copied returns the object that has a field of the series key, where the object of a field has the same ones: of a row before its
+// change and after it, one is read.
+func (m *mapping) copied(f *field) (of string) {
+	own := parent(f.path)
+	for _, path := range strings.Split(m.chosen("key_field"), "+") {
+		home := parent(path)
+		if home != own && home != "" && parent(home) == parent(own) && m.t.index[own+strings.TrimPrefix(path, home)] != nil &&
+			m.t.index[home+strings.TrimPrefix(f.path, own)] != nil {
+			return home
+		}
+	}
+	return ""
 }
 
 // judge tells values from counters, identifiers and the like, by how the field changes within series.
@@ -231,6 +261,8 @@ func (m *mapping) chooseValues() error {
 		switch {
 		case c.moves() && m.readings != "" && !c.item:
 			left = append(left, c.path+" (of the record, not of a reading)")
+		case c.moves() && m.copied(c.field) != "":
+			left = append(left, fmt.Sprintf("%s (%s has it, too)", c.path, m.copied(c.field)))
 		case c.moves() && strings.Contains(c.path, "/"):
 			slashed = append(slashed, c.path)
 			moving = append(moving, c)
@@ -242,6 +274,7 @@ func (m *mapping) chooseValues() error {
 	}
 	if len(moving) == 0 {
 		if m.countEvents(all) {
+			m.putOnlyIf("", "", true)
 			return m.putRekey()
 		}
 		return m.givenValues(left)
@@ -313,7 +346,7 @@ func (m *mapping) chooseValues() error {
 	}
 	m.putTexts(moving)
 	m.putSteps(moving)
-	m.putOnlyIf()
+	m.putOnlyIf(m.quality())
 	return m.putRekey()
 }
 
@@ -419,6 +452,7 @@ func (m *mapping) givenValues(left []string) error {
 	if none != nil {
 		return none
 	}
+	m.putOnlyIf("", "", true)
 	return m.putRekey()
 }
 
