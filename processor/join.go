@@ -11,6 +11,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/state"
+	"odradek/processor/state/rules"
 )
 
 // This file adds the results of a partition to the open cycle. The main goroutine closes
@@ -61,20 +62,33 @@ func (pt *partition) addTo(c *cycle.Cycle[*partition], r *cycle.Result, bytes in
 }
 
 // joined holds the counts of the state, which only grow, as of the last time that they joined a cycle.
-type joined struct{ state.Tally }
+type joined struct {
+	state.Tally
+	names map[uint64]string // of the fields in Tally.Fields
+}
 
 // count sets the counts in c that are new since the last call.
-func (j *joined) count(s *state.State, c *metrics.Counts) {
+func (j *joined) count(s *state.State, by *rules.Reading, c *metrics.Counts) {
 	for i := range c.Outcomes {
 		c.Outcomes[i] = s.Counts[i] - j.Counts[i]
 	}
-	c.Evicted, c.Early, c.Resets = s.EvictedKeys-j.EvictedKeys, s.Early-j.Early, s.Resets-j.Resets
-	c.Intervals, c.EmptyIntervals = s.Intervals-j.Intervals, s.EmptyIntervals-j.EmptyIntervals
+	c.Evicted, c.Early = s.EvictedKeys-j.EvictedKeys, s.Early-j.Early
+	for id, n := range s.Fields {
+		if before := j.Fields[id]; n != before {
+			name, known := j.names[id]
+			if !known {
+				j.names = by.FieldNames()
+				name = j.names[id]
+			}
+			c.Fields.Add(name, metrics.FieldCount{Resets: n.Resets - before.Resets, Closed: n.Closed - before.Closed,
+				Empty: n.Empty - before.Empty})
+		}
+	}
 	j.reset(s)
 }
 
 // reset begins with the counts of a state that was restored or rolled back.
-func (j *joined) reset(s *state.State) { j.Tally = s.Tally }
+func (j *joined) reset(s *state.State) { j.Tally = s.Tally.Copy() }
 
 // showState shows the state as it is now to Status, and renews its limit of memory.
 func (f *folder) showState() {
@@ -85,7 +99,7 @@ func (f *folder) showState() {
 // write adds the chunk's outputs to the cycle, and the snapshots that are due.
 func (f *folder) write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error) {
 	s, fetched := f.state, r.Work.Fetched
-	f.joined.count(s, &r.Work.Counts)
+	f.joined.count(s, &f.mapping.State.Reading, &r.Work.Counts)
 	r.Work.Counts.Suspects = f.suspects.count(s, fetched, f.position.Load(), f.log)
 	if bytes, err = f.side.writer.Write(c.Payload, s, &r.Work, time.Now()); err != nil {
 		return 0, err

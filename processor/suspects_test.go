@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,26 @@ func gathered(t *testing.T, m *metrics.Metrics, name string) (sum float64) {
 		}
 	}
 	return sum
+}
+
+// fieldsOf returns the values of the label field of a metric.
+func fieldsOf(t *testing.T, m *metrics.Metrics, name string) (list []string) {
+	t.Helper()
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, v := range f.GetMetric() {
+			for _, l := range v.GetLabel() {
+				if f.GetName() == name && l.GetName() == "field" {
+					list = append(list, l.GetValue())
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 const minute = int64(60e6)

@@ -39,10 +39,11 @@ type Metrics struct {
 	consumed, consumedBytes, further                               *prometheus.CounterVec // topic, partition
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
-	heldEvicted, skipAborted, control, Evictions, early, resets    *prometheus.CounterVec
+	heldEvicted, skipAborted, control, Evictions, early            *prometheus.CounterVec
 	suspects, suspectsRejected, suspectsLost                       *prometheus.CounterVec
 	backfilled, unreadable                                         *prometheus.CounterVec
-	aggregated, intervals, emptyIntervals                          *prometheus.CounterVec
+	aggregated                                                     *prometheus.CounterVec
+	resets, intervals, emptyIntervals                              *prometheus.CounterVec // topic, field
 
 	decodeErrors  *prometheus.CounterVec // topic, reason
 	skipped       *prometheus.CounterVec // topic, reason
@@ -86,10 +87,10 @@ type PartitionMetrics struct {
 	Consumed, ConsumedBytes, Further                               prometheus.Counter
 	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
-	HeldEvicted, Aborted, Control, Evictions, Early, Resets        prometheus.Counter
+	HeldEvicted, Aborted, Control, Evictions, Early                prometheus.Counter
 	Suspects, SuspectsRejected, SuspectsLost                       prometheus.Counter
 	Backfilled, BackfillUnreadable                                 prometheus.Counter
-	Aggregated, Intervals, EmptyIntervals                          prometheus.Counter
+	Aggregated                                                     prometheus.Counter
 
 	rate meter
 
@@ -148,8 +149,8 @@ func New(outputs ...string) *Metrics {
 		"partition")
 	m.duplicate = counter("records_duplicate_total", "Records dropped by duplicates=drop.", "topic", "partition")
 	m.aggregated = counter("records_aggregated_total", "Records that became part of an interval (every).", "topic", "partition")
-	m.intervals = counter("intervals_closed_total", "Intervals with records that were closed (every).", "topic", "partition")
-	m.emptyIntervals = counter("intervals_empty_total", "Intervals without a record of their series (every).", "topic", "partition")
+	m.intervals = counter("intervals_closed_total", "Intervals with records that were closed (every).", "topic", "field")
+	m.emptyIntervals = counter("intervals_empty_total", "Intervals without a record of their series (every).", "topic", "field")
 	m.deadLettered = counter("records_dead_lettered_total", "Records sent to the dead-letter topic.", "topic", "partition")
 	m.forwarded = counter("records_forwarded_total", "Records copied to the internal topic of re-keying.", "topic", "partition")
 	m.heldAssigned = counter("records_held_assigned_total",
@@ -160,7 +161,7 @@ func New(outputs ...string) *Metrics {
 		"Records that were held for order when their series was evicted.", "topic", "partition")
 	m.early = counter("records_released_early_total",
 		"Records that were held for order and released by max_held, before the lateness had passed.", "topic", "partition")
-	m.resets = counter("value_resets_total", "Values of counters that began again: their rate is missing.", "topic", "partition")
+	m.resets = counter("value_resets_total", "Values of counters that began again: their rate is missing.", "topic", "field")
 	m.skipAborted = counter("aborted_records_skipped_total",
 		"Input records of aborted transactions that were skipped.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were skipped.", "topic", "partition")
@@ -291,10 +292,10 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Late: counter(m.late), Duplicate: counter(m.duplicate), DeadLettered: counter(m.deadLettered), Forwarded: counter(m.forwarded),
 			HeldAssigned: counter(m.heldAssigned), HeldRevoked: counter(m.heldRevoked), LostOffset: counter(m.lostOffset),
 			HeldEvicted: counter(m.heldEvicted), Aborted: counter(m.skipAborted), Control: counter(m.control),
-			Evictions: counter(m.Evictions), Early: counter(m.early), Resets: counter(m.resets),
+			Evictions: counter(m.Evictions), Early: counter(m.early),
 			Suspects: counter(m.suspects), SuspectsRejected: counter(m.suspectsRejected), SuspectsLost: counter(m.suspectsLost),
 			Backfilled: counter(m.backfilled), BackfillUnreadable: counter(m.unreadable),
-			Aggregated: counter(m.aggregated), Intervals: counter(m.intervals), EmptyIntervals: counter(m.emptyIntervals),
+			Aggregated: counter(m.aggregated),
 		}
 		m.partitions[tp] = pm
 	}
@@ -365,8 +366,6 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Late, n.Outcomes[state.Late])
 	add(pm.Duplicate, n.Outcomes[state.Duplicate])
 	add(pm.Aggregated, n.Outcomes[state.Aggregated])
-	add(pm.Intervals, n.Intervals)
-	add(pm.EmptyIntervals, n.EmptyIntervals)
 	add(pm.HeldEvicted, n.Outcomes[state.Evicted])
 	add(pm.Backfilled, n.Backfilled+n.Outcomes[state.Backfilled])
 	add(pm.BackfillUnreadable, n.Unreadable)
@@ -374,7 +373,6 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Control, n.Control)
 	add(pm.Evictions, n.Evicted)
 	add(pm.Early, n.Early)
-	add(pm.Resets, n.Resets)
 	add(pm.Suspects, n.Suspects[0])
 	add(pm.SuspectsRejected, n.Suspects[2])
 	tally := func(to *prometheus.CounterVec, counts Tally) {
@@ -384,6 +382,16 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	}
 	tally(m.skipped, n.Skipped)
 	tally(m.rejected, n.Rejected)
+	for field, n := range n.Fields {
+		for _, c := range []struct {
+			counter *prometheus.CounterVec
+			n       int64
+		}{{m.resets, n.Resets}, {m.intervals, n.Closed}, {m.emptyIntervals, n.Empty}} {
+			if c.n > 0 {
+				c.counter.WithLabelValues(tp.Topic, field).Add(float64(c.n))
+			}
+		}
+	}
 	m.changed(w)
 	m.rate.add(now, n.Consumed)
 	pm.rate.add(now, n.Consumed)

@@ -17,7 +17,8 @@ type Outcome struct {
 	Parts    []Share // those that are not 0, the largest first
 }
 
-// Share is the samples of one outcome; of dead letters, and of forwarded and skipped ones, the records.
+// Share is the samples of one outcome; of dead letters, and of forwarded and skipped ones, the records; or the values or intervals of a
+// field.
 type Share struct {
 	Name    string
 	Records int64
@@ -44,7 +45,8 @@ func (m *Metrics) Outcomes() []Outcome {
 		label string
 	}{{"scored", m.scored, ""}, {"warming up", m.warmingUp, ""}, {"missing", m.missing, ""}, {"filtered", m.filtered, ""},
 		{"late", m.late, ""}, {"duplicate", m.duplicate, ""}, {"aggregated", m.aggregated, ""}, {"forwarded", m.forwarded, ""},
-		{"skipped: ", m.skipped, "reason"}, {"dead: ", m.decodeErrors, "reason"}} {
+		{"skipped: ", m.skipped, "reason"}, {"dead: ", m.decodeErrors, "reason"}, {"rejected values: ", m.rejected, "field"},
+		{"resets: ", m.resets, "field"}, {"closed intervals: ", m.intervals, "field"}, {"empty intervals: ", m.emptyIntervals, "field"}} {
 		for topic, n := range sums(c.count, c.label) {
 			if n > 0 {
 				o := outcome(topic[0])

@@ -42,8 +42,7 @@ type Counts struct {
 	Aborted, Control                 int64 // input records that were skipped
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
-	Resets                           int64 // counters that began again (rules.Rate)
-	Intervals, EmptyIntervals        int64 // that were closed, with samples and without
+	Fields                           FieldCounts
 	Skipped                          Tally // records that are left out, by reason
 	Rejected                         Tally // values that are missing because of valid or missing_if, by field
 	Suspects                         Suspects
@@ -66,9 +65,6 @@ func (c *Counts) add(d *Counts) {
 	c.Control += d.Control
 	c.Evicted += d.Evicted
 	c.Early += d.Early
-	c.Resets += d.Resets
-	c.Intervals += d.Intervals
-	c.EmptyIntervals += d.EmptyIntervals
 	for i := range c.Suspects {
 		c.Suspects[i] += d.Suspects[i]
 	}
@@ -77,6 +73,9 @@ func (c *Counts) add(d *Counts) {
 	}
 	c.Skipped.add(d.Skipped)
 	c.Rejected.add(d.Rejected)
+	for field, n := range d.Fields {
+		c.Fields.Add(field, n)
+	}
 	for name, n := range d.Changes {
 		c.Changes.Add(name, n)
 	}
@@ -103,6 +102,21 @@ func (t *Tally) add(more Tally) {
 	for name, n := range more {
 		t.Add(name, n)
 	}
+}
+
+// FieldCount counts values of a counter that began again, and intervals that were closed, with samples and without.
+type FieldCount struct{ Resets, Closed, Empty int64 }
+
+// FieldCounts counts by field.
+type FieldCounts map[string]FieldCount
+
+// Add counts more of a field.
+func (c *FieldCounts) Add(field string, more FieldCount) {
+	if *c == nil {
+		*c = FieldCounts{}
+	}
+	n := (*c)[field]
+	(*c)[field] = FieldCount{n.Resets + more.Resets, n.Closed + more.Closed, n.Empty + more.Empty}
 }
 
 // Suspects are counts of a state: held, accepted, rejected.

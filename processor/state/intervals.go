@@ -149,14 +149,21 @@ func (s *State) closeInterval(k *Key, b *detectors.Batch) {
 	}
 	start := k.Interval.Start
 	if k.Interval.Samples > 0 {
-		s.Intervals++
+		s.countIntervals(k, 1, 0)
 	} else {
-		s.EmptyIntervals++
+		s.countIntervals(k, 0, 1)
 	}
 	s.intervals.values = k.CloseInterval(s.intervals.values[:0], s.fills(k))
 	last := k.LastTime
 	s.foldRow(k, start, s.closer(), s.intervals.values, b)
 	k.LastTime = last // samples are in order of their own times
+}
+
+// countIntervals counts intervals of a series, each with all its fields.
+func (s *State) countIntervals(k *Key, closed, empty int64) {
+	for i := range k.Set.Aggregates {
+		s.count(k.Set.Aggregates[i].ID, 0, closed, empty)
+	}
 }
 
 // aggregate adds a sample in its turn to the open interval of its key.
@@ -176,7 +183,9 @@ func (s *State) aggregate(k *Key, time int64, values []float64) Outcome {
 		return Missing // no window has the series' intervals
 	}
 	if !v.Open || v.Start != start {
-		s.EmptyIntervals += k.OpenInterval(start)
+		if skipped := k.OpenInterval(start); skipped > 0 {
+			s.countIntervals(k, 0, skipped)
+		}
 		s.intervals.list(k)
 	}
 	v.Samples++

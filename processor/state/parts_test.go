@@ -2,6 +2,7 @@ package state
 
 import (
 	"math"
+	"reflect"
 	"testing"
 
 	"odradek/detectors"
@@ -74,10 +75,15 @@ func TestHeldSamples(t *testing.T) {
 func TestReverter(t *testing.T) {
 	s := New(benchConfig(4, 1))
 	s.maxTime, s.held.N, s.Counts[Late], s.Early, s.EvictedKeys, s.Suspects.Accepted = 5, 2, 3, 4, 6, 1
+	s.count(7, 1, 2, 3)
 	saved, tally := s.saveUndo(), s.Tally
-	s.maxTime, s.held.N, s.Tally, s.Suspects.SuspectCounts = 9, 9, Tally{EvictedKeys: 9}, SuspectCounts{9, 9}
+	tally.Fields = map[uint64]FieldCount{7: {1, 2, 3}}
+	s.count(7, 1, 0, 0)
 	s.undoRestore(saved)
-	if s.maxTime != 5 || s.held.N != 2 || s.Tally != tally || s.Suspects.SuspectCounts != (SuspectCounts{Accepted: 1}) {
+	s.count(8, 0, 0, 1)
+	s.maxTime, s.held.N, s.EvictedKeys, s.Suspects.SuspectCounts = 9, 9, 9, SuspectCounts{9, 9}
+	s.undoRestore(saved)
+	if s.maxTime != 5 || s.held.N != 2 || !reflect.DeepEqual(s.Tally, tally) || s.Suspects.SuspectCounts != (SuspectCounts{Accepted: 1}) {
 		t.Errorf("restored are %d, %d, %+v and %+v", s.maxTime, s.held.N, s.Tally, s.Suspects.SuspectCounts)
 	}
 	k := series.NewKey([]byte("k"), s.sets.For([]byte("k")))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -262,12 +263,31 @@ type Tally struct {
 	Counts Counts
 	// Early are the held samples released because MaxHeld offsets had passed them, before the watermark had.
 	Early int64
-	// Resets are the counters that began again (rules.Rate).
-	Resets int64
-	// Intervals are those that were closed with samples in them, EmptyIntervals those without.
-	Intervals, EmptyIntervals int64
+	// Fields counts what transforms (by rules.ColumnTransform.ID) and aggregates (by rules.ColumnAggregate.ID) did; nil: nothing.
+	Fields map[uint64]FieldCount
 	// EvictedKeys are the keys evicted.
 	EvictedKeys int64
+}
+
+// FieldCount counts what a transform or an aggregate did.
+type FieldCount struct {
+	Resets        int64 // counters that began again (rules.Rate)
+	Closed, Empty int64 // intervals that were closed, with samples of their series and without
+}
+
+// count counts what the transform or aggregate with an ID did.
+func (t *Tally) count(id uint64, resets, closed, empty int64) {
+	if t.Fields == nil {
+		t.Fields = map[uint64]FieldCount{}
+	}
+	n := t.Fields[id]
+	t.Fields[id] = FieldCount{n.Resets + resets, n.Closed + closed, n.Empty + empty}
+}
+
+// Copy returns a copy that further counts do not change.
+func (t Tally) Copy() Tally {
+	t.Fields = maps.Clone(t.Fields)
+	return t
 }
 
 // State is the fold of one partition's samples.

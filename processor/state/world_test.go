@@ -237,7 +237,14 @@ func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
 func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
 	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
-	w.refused, w.intervals = s.Suspects.Refused, [2]int64{s.Intervals, s.EmptyIntervals}
+	w.refused, w.intervals = s.Suspects.Refused, [2]int64{}
+	for _, n := range s.Fields {
+		w.intervals[0], w.intervals[1] = w.intervals[0]+n.Closed, w.intervals[1]+n.Empty
+	}
+	if by := &s.cfg.Reading; by.Every > 0 && !by.Series { // each interval has all fields
+		n := int64(len(by.AggregatesOf(nil)))
+		w.intervals[0], w.intervals[1] = w.intervals[0]/n, w.intervals[1]/n
+	}
 	if w.backfill <= 0 { // otherwise rows are withheld
 		checkRemaining(t, w.rows)
 	}

@@ -71,9 +71,9 @@ type Outcome struct {
 
 // OutcomePart counts the records of one outcome.
 type OutcomePart struct {
-	Name    string  `json:"name" doc:"scored, warming up, missing, filtered, late, duplicate, forwarded, or dead: with the reason of dead letters."`
-	Records int64   `json:"records" doc:"Number of samples; of dead letters and forwarded ones, of records."`
-	Share   float64 `json:"share" doc:"Share of the samples; of dead letters and forwarded ones, of the records consumed."`
+	Name    string  `json:"name" doc:"scored, warming up, missing, filtered, late, duplicate, aggregated or forwarded; skipped and dead, with the reason; rejected values, resets, closed intervals and empty intervals, with the field."`
+	Records int64   `json:"records" doc:"Number of samples; of dead letters and of forwarded and skipped ones, of records; else of values or intervals."`
+	Share   float64 `json:"share" doc:"Share of the samples; of dead letters and of forwarded and skipped ones, of the records consumed."`
 }
 
 // NewOutcome returns the outcome of the records of a topic without records.
@@ -84,7 +84,7 @@ func NewOutcome(topic string, consumed, samples int64) Outcome {
 // Add adds the records of one outcome.
 func (o *Outcome) Add(name string, records int64) {
 	total := o.Samples
-	if name == "forwarded" || strings.HasPrefix(name, "dead: ") {
+	if name == "forwarded" || strings.HasPrefix(name, "dead: ") || strings.HasPrefix(name, "skipped: ") {
 		total = o.Consumed
 	}
 	o.Parts = append(o.Parts, OutcomePart{name, records, float64(records) / float64(max(total, 1))})

@@ -129,6 +129,29 @@ func (r *Reading) AggregatesOf(key []byte) (list []ColumnAggregate) {
 	return list
 }
 
+// FieldNames returns the fields that transforms and aggregates are of, by ColumnTransform.ID and ColumnAggregate.ID.
+func (r *Reading) FieldNames() map[uint64]string {
+	names := map[uint64]string{}
+	for _, key := range r.exampleKeys() {
+		var columns []string
+		for _, f := range r.Fields {
+			for range fieldWidth(f) {
+				columns = append(columns, withoutCount(f))
+			}
+		}
+		if r.Series {
+			columns = []string{string(key[1:])}
+		}
+		for _, t := range r.TransformsOf(key) {
+			names[t.ID] = columns[t.Column]
+		}
+		for i, a := range r.AggregatesOf(key) {
+			names[a.ID] = columns[i]
+		}
+	}
+	return names
+}
+
 // aggregateIDs returns the IDs of all aggregates of a reading.
 func (r *Reading) aggregateIDs() (list []uint64) {
 	for _, key := range r.exampleKeys() {
