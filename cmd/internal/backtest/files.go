@@ -38,10 +38,12 @@ type files struct {
 // read that topic would have the same results, to the bit. With wide, the names of the values of a row, each of them is
 // a series of its own, and state numbers the samples of a row. The error is of a file that cannot be opened, or lacks a column.
 func NewFiles(paths []string, o table.Options, wide []string, state *state.Config, topic string, partitions int) (Source, error) {
-	f := &files{paths: paths, o: o, wide: wide, state: state, screen: o.Mapping.Screen(), next: make([]int64, partitions)}
+	f := &files{paths: paths, wide: wide, state: state, screen: o.Mapping.Screen(), next: make([]int64, partitions)}
 	for i := range partitions {
 		f.parts = append(f.parts, Partition{Topic: topic, Number: int32(i)})
 	}
+	f.o = o
+	f.o.Note = f.note
 	for _, p := range paths {
 		t, err := table.Open(p, o)
 		if err != nil {
@@ -88,6 +90,15 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 		}
 	}
 	return nil
+}
+
+// note takes what a file's reader assumes.
+func (f *files) note(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Contains(f.reasons, text) && len(f.reasons) < mostReasons {
+		f.reasons = append(f.reasons, text)
+	}
 }
 
 // distribute sends each partition its rows of the batch.

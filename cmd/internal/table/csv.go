@@ -36,6 +36,25 @@ type csvFile struct {
 	label    int   // index of the column; -1: there is none
 	uses     []int // indices of the columns that expressions use; -1: there is none
 	texts    *schemas.TimeText
+	unit     string // of times that are numbers
+}
+
+// guess finds the unit of times from the first one that can be read, where none is set.
+func (c *csvFile) guess(first string) {
+	if c.unit != "auto" && c.unit != "" {
+		return
+	}
+	unit := guessUnit(first)
+	if _, err := parseTime(first, "ms", c.texts); unit == "" && err != nil {
+		return
+	}
+	if c.unit = "ms"; unit == "" || unit == "ms" || c.texts.HasLayout() {
+		return
+	}
+	if c.unit = unit; c.o.Note != nil {
+		c.o.Note(fmt.Sprintf("column %s: numbers such as %s are taken for times in %s; ODRADEK_TIME_UNIT names another unit", c.columns.time,
+			first, unit))
+	}
 }
 
 // counter counts the bytes read through it.
@@ -55,7 +74,7 @@ func openCSV(path string, o *Options) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &csvFile{f: f, o: o, time: -1, label: -1, texts: o.Mapping.Texts()}
+	c := &csvFile{f: f, o: o, time: -1, label: -1, texts: o.Mapping.Texts(), unit: o.Mapping.TimeUnit}
 	if err := c.open(path); err != nil {
 		f.Close()
 		return nil, err
@@ -205,7 +224,8 @@ func (c *csvFile) fill(b *Batch, row int64) (rows int64, more bool, err error) {
 		}
 		t := (row - 1) * 1e6
 		if c.time >= 0 {
-			if t, err = parseTime(field(rec, c.time), c.o.Mapping.TimeUnit, c.texts); err != nil {
+			c.guess(field(rec, c.time))
+			if t, err = parseTime(field(rec, c.time), c.unit, c.texts); err != nil {
 				b.bad(row, c.columns.time, err)
 				continue
 			}

@@ -38,6 +38,8 @@ type Options struct {
 	// LeftOut takes each row of a CSV file that is no sample, by its number from 1, and why: filtered is of a condition that does
 	// not hold, which has no other reason. nil: nothing does.
 	LeftOut func(row int64, filtered bool, why string)
+	// Note takes what was assumed of a CSV file; nil: nothing does.
+	Note func(text string)
 }
 
 // Batch is a run of rows of a file. It is read only, and its memory is used again
@@ -354,8 +356,25 @@ func microsOf(v float64, unit string) (int64, bool) {
 	return int64(math.Round(v)), math.Abs(v) < 1<<62
 }
 
-// parseTime reads a time: RFC 3339, the same with a space and without a zone (UTC), a
-// date, or a number in the unit. With texts it reads what these are, but for numbers where they have no layout.
+// expectedTimes are those that a number without a unit is expected to be, in microseconds: of the years 2000 to 2099.
+var expectedTimes = [2]float64{946_684_800e6, 4_102_444_800e6}
+
+// guessUnit returns the unit in which a number is a time of these years; "": in none.
+func guessUnit(s string) string {
+	v, err := strconv.ParseFloat(s, 64)
+	for _, unit := range []string{"s", "ms", "us", "ns"} {
+		if t := v * units[unit]; err == nil && t >= expectedTimes[0] && t < expectedTimes[1] {
+			return unit
+		}
+	}
+	return ""
+}
+
+// utc reads texts as the worker does, in UTC where they have no offset.
+var utc = schemas.Mapping{TimeZone: "UTC"}.Texts()
+
+// parseTime reads a time: a number in the unit, or a text. Without texts it is one that utc reads; where texts have a layout, numbers are
+// of that layout, too.
 func parseTime(s, unit string, texts *schemas.TimeText) (int64, error) {
 	if texts.HasLayout() {
 		return textTime(s, texts)
@@ -366,16 +385,14 @@ func parseTime(s, unit string, texts *schemas.TimeText) (int64, error) {
 		}
 		return 0, fmt.Errorf("%q is beyond the range of times", s)
 	}
-	if texts != nil {
-		if t, err := textTime(s, texts); err == nil {
-			return t, nil
+	if texts == nil {
+		if t, err := time.Parse(time.DateTime, s); err == nil { // most tables have these
+			return t.UnixMicro(), nil
 		}
-	} else {
-		for _, layout := range []string{time.DateTime, time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
-			if t, err := time.Parse(layout, s); err == nil {
-				return t.UnixMicro(), nil
-			}
-		}
+		texts = utc
+	}
+	if t, err := textTime(s, texts); err == nil {
+		return t, nil
 	}
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		if t, ok := microsOf(f, unit); ok {
