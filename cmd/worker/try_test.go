@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -176,28 +175,5 @@ func TestTryFiles(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestWildcardOfTheDocs: worker try reads the record that docs/records.md shows as the page says.
-func TestWildcardOfTheDocs(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "records.md"))
-	must(t, err)
-	parts := regexp.MustCompile("(?s)### Numbers that come and go\n\n```json\n(.*?)```\n\n```sh\n(.*?)```").FindSubmatch(page)
-	if parts == nil {
-		t.Fatal("docs/records.md shows no record with a wildcard")
-	}
-	path := filepath.Join(t.TempDir(), "record.json")
-	must(t, os.WriteFile(path, parts[1], 0o600))
-	term, out, errs := console(strings.Fields(strings.ReplaceAll(string(parts[2]), "export ", ""))...)
-	if code := term.try(t.Context(), []string{"-in", path, "-topic", "t"}); code != exitOK {
-		t.Errorf("exit %d: %s", code, errs)
-	}
-	for _, series := range []string{"metrics.load=0.3", "metrics.motor.rpm=1480", "metrics.motor.temp=71.4"} {
-		name, _, _ := strings.Cut(series, "=")
-		if line := "  press-1/" + name + "  2023-11-14T22:13:20Z  " + series + "\n"; !strings.Contains(out.String(), line) ||
-			!strings.Contains(string(page), "`press-1/"+name+"`") {
-			t.Errorf("want %q in\n%s", line, out)
-		}
 	}
 }
