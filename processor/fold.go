@@ -36,6 +36,7 @@ type folder struct {
 	fill    backfill
 	carried *cycle.Carried
 	clock   ClockComparison // of event times with Kafka's timestamps
+	clocks  seriesClocks
 	noticed bool            // noticeMissing has decided
 	changed *Changeable     // what the state and the writer have taken up of Config.Changeable
 	rules   *feedback.Rules // operators' rules that the state follows; nil: not known at the chunk's begin
@@ -122,6 +123,11 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 		}
 		if !f.clock.Done() && f.reading.Len() > 0 {
 			f.compareClock(rec)
+		}
+		if f.clocks.pass > 0 {
+			f.clocks.pass--
+		} else if f.reading.Len() > 0 {
+			f.compareSeries(rec)
 		}
 		if err := f.checkReading(rec); err != nil {
 			if !f.side.deadLetter(rec, err) {
@@ -263,6 +269,35 @@ func (f *folder) compareClock(rec *record.Record) {
 	}
 	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic, nil); !logged {
 		f.log.Warn("event times do not fit Kafka's timestamps: "+finding, "offset", rec.Offset, "fix", fix)
+	}
+}
+
+// seriesClocks compares the clocks of series in clocksMost records, and again after clocksEvery records.
+type seriesClocks struct {
+	SeriesClocks
+	pass int // records that are passed over first
+}
+
+const clocksEvery = 100_000
+
+// compareSeries shows a series whose clock is ahead of those of the others, and logs it once a worker, without its name.
+func (f *folder) compareSeries(rec *record.Record) {
+	c := &f.clocks
+	if c.Add(f.reading.Key, f.reading.Time); !c.Full() {
+		return
+	}
+	limit := max(time.Duration(f.mapping.State.Reading.Lateness)*time.Microsecond, time.Minute)
+	series, by, ahead := c.Ahead(limit)
+	*c = seriesClocks{pass: clocksEvery}
+	if !ahead {
+		f.status.SetFastClock("")
+		return
+	}
+	finding, fix := AheadText(series, by)
+	f.status.SetFastClock(finding)
+	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic+" series ahead", nil); !logged {
+		f.log.Warn("the clock of a series is ahead of those of the others", "by", by.Round(time.Second), "offset", rec.Offset, "fix", fix+
+			"; the page names the series, and worker check -online does")
 	}
 }
 

@@ -114,7 +114,7 @@ func TestLateIsLogged(t *testing.T) {
 	}
 }
 
-// TestOneFastClock: the clock of one of ten sensors is five minutes ahead. By series no record is late, by partition all later ones of
+// TestOneFastClock: the clock of one of ten sensors is five minutes ahead. The status names it, and the log says that there is one. By series no record is late, by partition all later ones of
 // the others are.
 func TestOneFastClock(t *testing.T) {
 	for _, bySeries := range []bool{true, false} {
@@ -138,6 +138,12 @@ func TestOneFastClock(t *testing.T) {
 		late, lines := int64(0), 0
 		if !bySeries {
 			late, lines = 9*59, 1
+		}
+		if len(status) != 1 || !strings.HasPrefix(status[0].FastClock, `the clock of series "s9" is about `) {
+			t.Errorf("by series %t: status %+v names no clock", bySeries, status)
+		}
+		if lines := l.with("WARN", "the clock of a series"); len(lines) != 1 || strings.Contains(lines[0], "s9") {
+			t.Errorf("by series %t: the log says %q", bySeries, lines)
 		}
 		if len(status) != 1 || status[0].Late != late || len(l.with("WARN", "late records")) != lines {
 			t.Errorf("by series %t: status %+v, want %d late records", bySeries, status, late)

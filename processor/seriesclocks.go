@@ -58,6 +58,9 @@ func (c *SeriesClocks) Ahead(limit time.Duration) (series string, by time.Durati
 	return series, by, ok
 }
 
+// Full reports whether more records change nothing.
+func (c *SeriesClocks) Full() bool { return len(c.records) == clocksMost }
+
 // AheadText says which series is ahead, and what helps, for people.
 func AheadText(series string, by time.Duration) (finding, fix string) {
 	return fmt.Sprintf("the clock of series %q is about %v ahead of those of the others", series, by.Round(time.Second)),

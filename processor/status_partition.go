@@ -31,6 +31,7 @@ type partitionStatus struct {
 	remaining   atomic.Int64
 	open        atomic.Pointer[map[string]int64]
 	hold        atomic.Pointer[hold]              // nil: not held
+	fastClock   atomic.Pointer[string]            // of a series; nil: none is known
 	source      atomic.Pointer[kafka.FetchSource] // what is being fetched now: the partition, or its changelog
 	restoring   ends
 }
@@ -93,6 +94,9 @@ func (p *partitionStatus) CommittedNow() { p.committedAt.Store(time.Now().UnixNa
 
 // BehindNow notes that there is something to commit from now on.
 func (p *partitionStatus) BehindNow() { p.behindAt.Store(time.Now().UnixNano()) }
+
+// SetFastClock sets what is known of a series whose clock is ahead of those of the others; "": nothing.
+func (p *partitionStatus) SetFastClock(text string) { p.fastClock.Store(&text) }
 
 // Hold notes that the record at offset cannot be read before why is over. It reports
 // whether that is news: a partition tries again and again.
@@ -166,6 +170,9 @@ func (p *partitionStatus) Status(at progress) metrics.PartitionStatus {
 	}
 	if open := p.open.Load(); open != nil {
 		s.Open = *open
+	}
+	if text := p.fastClock.Load(); text != nil {
+		s.FastClock = *text
 	}
 	if h := p.hold.Load(); h != nil {
 		s.Hold, s.HoldSince = h.why, h.since

@@ -77,7 +77,7 @@ func (w *Worker) partition(ps *metrics.PartitionStatus) Partition {
 	part := Partition{Quarantine: (*Quarantine)(ps.Quarantine), Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
 		Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Bytes: ps.Bytes, Held: ps.Held, Late: ps.Late,
 		Rate: w.Metrics.Partition(ps.TP()).Rate(), Remaining: ps.Remaining, CommittedAt: ps.CommittedAt, Hold: ps.Hold, HoldSince: ps.HoldSince,
-		HighWatermark: ps.HighWatermark, FetchAge: Duration(ps.FetchAge), Lost: ps.Lost}
+		FastClock: ps.FastClock, HighWatermark: ps.HighWatermark, FetchAge: Duration(ps.FetchAge), Lost: ps.Lost}
 	for _, n := range ps.Open {
 		part.Open += n
 	}

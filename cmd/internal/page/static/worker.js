@@ -83,6 +83,7 @@ function alerts(s) {
     if (p.quarantine) add([`${p.topic}/${p.partition} is paused since `, when(p.quarantine.since), `: ${p.quarantine.detail}`], true);
     if (p.hold) add(`${p.topic}/${p.partition} waits since ${ago(p.hold_since, s.now)}: ${p.hold}`);
     if (p.lost) add(`${p.topic}/${p.partition}: no answer from its broker`, true);
+    if (p.fast_clock) add(`${p.topic}/${p.partition}: ${p.fast_clock}`);
   }
   for (const o of s.outcomes) {
     const dead = o.parts.filter((p) => p.name.startsWith("dead: "));
