@@ -217,7 +217,7 @@ func TestAbortedInput(t *testing.T) {
 			native, _, err := o.m.codec.NativeFromBinary(r.Value[5:])
 			must(t, err)
 			if native.(map[string]any)["value"] != nil {
-				want[scoreID{r.Topic, r.Partition, r.Offset, "level", "", 0}] = true
+				want[scoreID{r.Topic, r.Partition, r.Offset, "level", "", 0, 0}] = true
 			}
 		}
 		got, _ := o.scores()
@@ -326,7 +326,7 @@ func TestOffsetsLostWhileRunning(t *testing.T) {
 		}
 		lost := 0
 		for off := int64(0); off < second-400; off++ {
-			_, ok := got[scoreID{o.input, 0, off, "level", "", 0}]
+			_, ok := got[scoreID{o.input, 0, off, "level", "", 0, 0}]
 			switch {
 			case off >= first-400 && off < first:
 				if ok {

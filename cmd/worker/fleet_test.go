@@ -321,6 +321,7 @@ type scoreID struct {
 	detector  string
 	series    string // where a record is several samples
 	sample    int32  // its number plus 1, where a record is an array of readings
+	start     int64  // of an interval: a record may close several, also of other series
 }
 
 // scored is what has to be equal between two runs.
@@ -352,6 +353,7 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 	out := make(map[scoreID]scored, len(recs))
 	var doubled []scoreID
 	codecs := map[uint32]*goavro.Codec{}
+	intervals := slices.ContainsFunc(f.env, func(s string) bool { return strings.HasPrefix(s, "EVERY=") })
 	for i := range recs {
 		r := &recs[i]
 		if len(r.Value) < 6 || r.Value[0] != 0 {
@@ -388,6 +390,9 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 		}
 		if f.several {
 			sid.series = s.key
+		}
+		if intervals {
+			sid.series, sid.start = s.key, s.eventTime
 		}
 		if u, ok := m["sample"].(map[string]any); ok {
 			sid.sample = 1 + u["int"].(int32)

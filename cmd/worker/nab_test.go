@@ -286,7 +286,7 @@ func TestNAB(t *testing.T) {
 				tol   float64
 			}{{"change", d.change[k], &worstChange, 1e-5}, {"level", d.level[k], &worstLevel, 1e-6}} {
 				expected++
-				g, ok := got[scoreID{r.Topic, r.Partition, r.Offset, det.name, "", 0}]
+				g, ok := got[scoreID{r.Topic, r.Partition, r.Offset, det.name, "", 0, 0}]
 				if !ok {
 					t.Fatalf("%s sample %d at offset %d has no score of %s", name, k, r.Offset, det.name)
 				}
