@@ -114,8 +114,8 @@ func TestLateIsLogged(t *testing.T) {
 	}
 }
 
-// TestOneFastClock: the clock of one of ten sensors is five minutes ahead. The status names it, and the log says that there is one. By series no record is late, by partition all later ones of
-// the others are.
+// TestOneFastClock: the clock of one of ten sensors is five minutes ahead. The status names it, and the log says that there is one. By
+// series no record is late, by partition all later ones of the others are.
 func TestOneFastClock(t *testing.T) {
 	for _, bySeries := range []bool{true, false} {
 		b := newBench(t, 1)

@@ -42,7 +42,8 @@ var recordExamples = []struct {
 {"id":"a","at":1700000002000,"v":3,"quality":"UNCERTAIN","site":{"line":null}}`, want: []string{"line 1: read\n", "line 2: filtered: ",
 		"line 3: filtered: "}},
 	{has: "ODRADEK_COMPUTE", records: `{"id":"a","at":1700000000000,"raw":212,"volts":230,"amps":2,"flow":7}
-{"id":"a","at":1700000001000,"raw":32,"volts":-1,"amps":2,"flow":7}`, want: []string{"celsius=100  power=460  flow=7\n", "celsius=0  power=0  flow=7\n"}},
+{"id":"a","at":1700000001000,"raw":32,"volts":-1,"amps":2,"flow":7}`, want: []string{"celsius=100  power=460  flow=7\n",
+		"celsius=0  power=0  flow=7\n"}},
 	{has: "ODRADEK_TIME_LAYOUT", more: "VALUE_FIELDS=v", records: `{"id":"a","at":"31.01.2026 08:00:00","v":1}
 {"id":"a","at":"31.07.2026 08:00:00.25","v":2}`, want: []string{"  a  2026-01-31T07:00:00Z  v=1\n", "  a  2026-07-31T06:00:00.25Z  v=2\n"}},
 	{has: "KEY_FIELD=@partition", more: "MAX_JUMP=0s", records: `{"at":1700000000000,"temperature":20.5,"pressure":1,"flow":7}`,

@@ -395,7 +395,8 @@ func (c *Config) derive() {
 		}
 	}
 	c.deriveMaxJump()
-	if m := &c.Mapping; m.Format == "otlp" && c.isDefault("TRANSFORM") && slices.Contains(slices.Concat(m.ValueFields, m.SeriesFields), "counter") {
+	if m := &c.Mapping; m.Format == "otlp" && c.isDefault("TRANSFORM") &&
+		slices.Contains(slices.Concat(m.ValueFields, m.SeriesFields), "counter") {
 		m.Transform = []string{"counter=rate"}
 	}
 	if c.Keys.LatenessBy == "" {

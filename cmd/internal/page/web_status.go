@@ -73,8 +73,8 @@ type Outcome struct {
 
 // OutcomePart counts the records of one outcome.
 type OutcomePart struct {
-	Name    string  `json:"name" doc:"scored, warming up, missing, filtered, late, duplicate, aggregated or forwarded; skipped and dead, with the reason; rejected values, resets, closed intervals and empty intervals, with the field."`
-	Records int64   `json:"records" doc:"Number of samples; of dead letters and of forwarded and skipped ones, of records; else of values or intervals."`
+	Name    string  `json:"name" doc:"An outcome; skipped and dead, with the reason; rejected values, resets, closed and empty intervals, with the field."`
+	Records int64   `json:"records" doc:"Number of samples; of dead, forwarded and skipped ones of records; or of values or intervals."`
 	Share   float64 `json:"share" doc:"Share of the samples; of dead letters and of forwarded and skipped ones, of the records consumed."`
 }
 

@@ -74,9 +74,10 @@ func (m *mapping) candidates() (list []*named) {
 	lacking := formats.Lacking(m.format)
 	for at, f := range m.t.fields {
 		kinds := f.kinds(n)
+		texts := kinds[schemas.LeafText]
 		var k *named
 		switch {
-		case kinds[schemas.LeafText] > 0 && (kinds[schemas.LeafText] >= n*95/100 || lacking && kinds[schemas.LeafText]+kinds[schemas.LeafNull] == n):
+		case texts > 0 && (texts >= n*95/100 || lacking && texts+kinds[schemas.LeafNull] == n):
 			if m.momentsOf(f) != nil || textNumbers(f) {
 				continue
 			}

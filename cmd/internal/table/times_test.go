@@ -63,7 +63,8 @@ func TestGuessUnit(t *testing.T) {
 			t.Fatal(err)
 		}
 		note := ""
-		f, err := Open(path, Options{Mapping: schemas.Mapping{Fields: []string{"value"}, TimeUnit: c.unit}, Note: func(text string) { note = text }})
+		f, err := Open(path, Options{Mapping: schemas.Mapping{Fields: []string{"value"}, TimeUnit: c.unit},
+			Note: func(text string) { note = text }})
 		if err != nil {
 			t.Fatal(err)
 		}
