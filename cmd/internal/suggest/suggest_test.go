@@ -168,6 +168,18 @@ func TestMapping(t *testing.T) {
 			return seen{"", fmt.Sprintf(`{"machine":%q,"metrics":{%s}}`, id(i), strings.Join(list, ","))}
 		}, map[string]string{"key_field": "machine", "series_fields": "metrics.*", "value_fields": ""},
 			map[string]string{"series_fields": "below metrics"}},
+		{"many numbers of which one is null now and then", func(i int) seen {
+			var list []string
+			for k := range 12 {
+				v := fmt.Sprint(walk(i%8+k, i))
+				if (i/8*7+k*11)%60 == 0 {
+					v = "null"
+				}
+				list = append(list, fmt.Sprintf(`"t%d":%s`, k, v))
+			}
+			return seen{"", fmt.Sprintf(`{"machine":%q,"metrics":{%s}}`, id(i), strings.Join(list, ","))}
+		}, map[string]string{"series_fields": "metrics.t0,metrics.t1,metrics.t2,metrics.t3,metrics.t4,metrics.t5,metrics.t6,metrics.t7," +
+			"metrics.t8,metrics.t9,metrics.t10,metrics.t11"}, nil},
 		{"many objects of which some are not there", func(i int) seen {
 			var list []string
 			for k := range 12 {

@@ -317,7 +317,7 @@ func (m *mapping) chooseValues() error {
 		present = fmt.Sprintf("%s of %s have it; the others count as missing.", share(complete, n), count(n, m.noun()))
 	}
 	switch {
-	case wide && !givenSeries && complete < n*9/10 && m.wildcard(moving) != "":
+	case wide && !givenSeries && comeAndGo(moving, n) && m.wildcard(moving) != "":
 		field := m.wildcard(moving)
 		path, _, _ := strings.Cut(field, ".*")
 		each.Off, each.Comment = true, "Or those alone that move:"
@@ -348,6 +348,15 @@ func (m *mapping) chooseValues() error {
 	m.putSteps(moving)
 	m.putOnlyIf(m.quality())
 	return m.putRekey()
+}
+
+// comeAndGo reports whether values are in less than nine tenths of n points, in the mean. A null now and then is less.
+func comeAndGo(moving []*numeric, n int) bool {
+	there := 0
+	for _, c := range moving {
+		there += c.n
+	}
+	return there < n*len(moving)*9/10
 }
 
 // manyBelow is the number of values below one object from which on those that come and go are found by a wildcard.
