@@ -49,6 +49,7 @@ type folder struct {
 	open     openAnomalies
 	arrivals cycle.Arrivals
 	suspects suspectLog
+	rises    riseLog
 }
 
 func newFolder(pt *partition) *folder {
@@ -347,6 +348,8 @@ func (f *folder) drop() {
 	f.state.Events = f.state.Events[:0]
 	clear(f.state.Blocks)
 	f.state.Blocks = f.state.Blocks[:0]
+	clear(f.state.Rises)
+	f.state.Rises = f.state.Rises[:0]
 }
 
 // rollback returns the state in memory to the committed mark. A restore would give the

@@ -101,6 +101,7 @@ func (f *folder) write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, 
 	s, fetched := f.state, r.Work.Fetched
 	f.joined.count(s, &f.mapping.State.Reading, &r.Work.Counts)
 	r.Work.Counts.Suspects = f.suspects.count(s, fetched, f.position.Load(), f.log)
+	r.Work.Counts.Rises = f.rises.count(s.Rises, f.mapping.State, fetched, f.log)
 	if bytes, err = f.side.writer.Write(c.Payload, s, &r.Work, time.Now()); err != nil {
 		return 0, err
 	}

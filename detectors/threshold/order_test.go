@@ -17,7 +17,7 @@ func (p *Params) judgeSorted(front []float32, score float32, time int64) Judgeme
 	for i, n := 0, p.ending(front, score); i < n; i++ {
 		count := Count(front)
 		ring[count%h] = front[atLast] - float32(n-1-i)
-		if p.counted(front, count, ring[count%h]); i == n-1 {
+		if p.counted(front, count, count%h, ring[count%h]); i == n-1 {
 			front[atWaiting], front[atBoundKnown] = 0, 0
 		}
 	}
@@ -27,12 +27,15 @@ func (p *Params) judgeSorted(front []float32, score float32, time int64) Judgeme
 		p.pass(front, count, time)
 	}
 	v, bound := p.judgement(front, &s, count, score, true)
+	if v.Threshold < front[atLow] || v.Threshold >= front[atHigh] {
+		judged(front, v.Threshold)
+	}
 	if p.waits(front, score) || !p.adds(front, v.Exceeds) || p.Span > 0 && !p.turn(front, count, time) {
 		return v
 	}
 	p.cacheBound(front, &s, ring[count%h], score, bound)
 	ring[count%h] = score
-	p.counted(front, count, score)
+	p.counted(front, count, count%h, score)
 	return v
 }
 

@@ -34,7 +34,7 @@ func (p *Params) addRun(state []float32, n int) {
 			s.exchange(ring[at], score)
 		}
 		ring[at] = score
-		p.counted(state, count, score)
+		p.counted(state, count, at, score)
 	}
 	if n > fewScores {
 		p.sort(state)

@@ -65,11 +65,14 @@ func TestSpan(t *testing.T) {
 			case added:
 				thinned++
 				run := other[atRun]
-				times := slices.Clone(other[atMean:head])
+				times := slices.Clone(other[atMean:atLow])
 				copy(other, earlier)
 				other[atRun] = run
+				if want.Threshold < other[atLow] || want.Threshold >= other[atHigh] {
+					judged(other, want.Threshold)
+				}
 				if r.Kind == PerDay {
-					copy(other[atMean:head], times)
+					copy(other[atMean:atLow], times)
 				}
 			}
 			if !slices.Equal(state[:head+r.History], other[:head+r.History]) {

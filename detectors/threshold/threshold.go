@@ -180,6 +180,8 @@ const (
 	atFaults             // rows of clear faults, decayed over History scores, see ceiling.go
 	atFaultScores        // and their scores
 	atFaultRow           // scores after which the next clear fault begins another row; 0: it does
+	atLow                // from here on up to atHigh a threshold has not risen, see rise.go
+	atHigh               // 0: nothing is known
 	head
 )
 
@@ -251,6 +253,9 @@ func (p *Params) judge(state []float32, score float32, time int64, ranked bool) 
 	}
 	s := p.scores(state, n)
 	v, bound := p.judgement(state, &s, count, score, ranked)
+	if v.Threshold < state[atLow] || v.Threshold >= state[atHigh] {
+		judged(state, v.Threshold)
+	}
 	if p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time) {
 		return v
 	}
@@ -262,13 +267,16 @@ func (p *Params) judge(state []float32, score float32, time int64, ranked bool) 
 		s.exchange(ring[at], score)
 	}
 	ring[at] = score
-	p.counted(state, count, score)
+	p.counted(state, count, at, score)
 	return v
 }
 
-// counted counts a score that was added after count others.
-func (p *Params) counted(state []float32, count int, score float32) {
+// counted counts a score that was added after count others, to a place in the ring.
+func (p *Params) counted(state []float32, count, at int, score float32) {
 	p.addMean(state, count, score)
+	if at == p.History-1 {
+		turned(state)
+	}
 	if state[atCount]++; state[atCount] == digit {
 		state[atCount] = 0
 		state[atCountHigh]++

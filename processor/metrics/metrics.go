@@ -54,6 +54,7 @@ type Metrics struct {
 	anomalies     *prometheus.CounterVec // detector, kind
 	shadow        *prometheus.CounterVec // detector, kind
 	marked        *prometheus.CounterVec // detector, kind
+	rises         *prometheus.CounterVec // detector
 	outputRecords *prometheus.CounterVec // output
 	executorInfo  *prometheus.GaugeVec   // executor
 	buildInfo     *prometheus.GaugeVec   // version, goversion
@@ -194,6 +195,7 @@ func New(outputs ...string) *Metrics {
 	m.shadow = counter("shadow_anomalies_total", "The same of detectors in shadow mode, published to a topic of their own.",
 		"detector", "kind")
 	m.marked = counter("marked_anomalies_total", "Those of anomalies_total that are like labelled false alarms.", "detector", "kind")
+	m.rises = counter("threshold_rises_total", "Thresholds of series that have risen tenfold within their history of scores.", "detector")
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
 	m.settings = gauge("settings_info", "1 for the settings in effect, by a hash of those that workers of a group share.", "hash")
@@ -391,6 +393,9 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 				c.counter.WithLabelValues(tp.Topic, field).Add(float64(c.n))
 			}
 		}
+	}
+	for detector, n := range n.Rises {
+		m.rises.WithLabelValues(detector).Add(float64(n))
 	}
 	m.changed(w)
 	m.rate.add(now, n.Consumed)

@@ -35,7 +35,7 @@ func TestMetricsDoc(t *testing.T) {
 	m.Committed(CycleStats{Records: 1}, time.Millisecond)
 	m.Worked(tp, &Work{Fetched: time.Now(), Samples: []int64{time.Now().UnixMicro()},
 		Counts: Counts{Consumed: 1, Skipped: Tally{"tombstone": 1}, Rejected: Tally{"value": 1},
-			Fields:  FieldCounts{"value": {Resets: 1, Closed: 1, Empty: 1}},
+			Fields: FieldCounts{"value": {Resets: 1, Closed: 1, Empty: 1}}, Rises: Tally{"level": 1},
 			Changes: Changes{"level": {1, 0, 2}}, Shadow: Changes{"level": {1}}, Marked: Changes{"level": {1}}}}, 0, 1, 1)
 	m.Paced("g", 1<<20, true)
 	m.Aborted(errors.New("x"))

@@ -50,6 +50,7 @@ type Counts struct {
 	Changes                          Changes
 	Shadow                           Changes // of anomalies in shadow mode
 	Marked                           Changes // of these in Changes, of anomalies like labelled false alarms
+	Rises                            Tally   // of thresholds, tenfold, by detector
 }
 
 func (c *Counts) add(d *Counts) {
@@ -76,6 +77,7 @@ func (c *Counts) add(d *Counts) {
 	for field, n := range d.Fields {
 		c.Fields.Add(field, n)
 	}
+	c.Rises.add(d.Rises)
 	for name, n := range d.Changes {
 		c.Changes.Add(name, n)
 	}

@@ -252,11 +252,15 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		u := s.journal.Open
 		from := len(u.Floats)
 		u.Floats = a.Threshold.Save(u.Floats, a.History, r.Judged)
-		u.Push(opJudged, k, d.Alert, len(u.Floats)-from)
+		saved := u.Floats[from:] // Push drops it in a replay
+		u.Push(opJudged, k, d.Alert, len(saved))
 		if s.judge.watch != nil {
 			v = a.Threshold.JudgeAt(a.History, r.Judged, r.Time)
 		} else {
 			v = a.Threshold.JudgeUnranked(a.History, r.Judged, r.Time)
+		}
+		if low := threshold.Risen(saved, a.History); low > 0 && !s.withholds(r.Offset) {
+			s.Rises = append(s.Rises, Rise{Key: k, Detector: d.Name, Offset: r.Offset, From: low, To: v.Threshold})
 		}
 		if v.Exceeds && why.found {
 			v.Severity = why.severity

@@ -17,6 +17,8 @@ type Output struct {
 	// Blocks are what detectors made of whole tasks, in the order of the samples, with
 	// Config.Blocks. The caller empties it as it does Events.
 	Blocks []BlockRow
+	// Rises are thresholds that have risen tenfold, in the order of the samples. The caller empties it as it does Events.
+	Rises []Rise
 
 	source  []byte    // the input partition, a part of the ids of anomalies
 	groups  *grouping // of anomalies; nil: there are none
@@ -32,7 +34,7 @@ func (o *Output) SetSource(topic string, partition int32) {
 
 // reset empties what belongs to a cycle that is rolled back.
 func (o *Output) reset() {
-	o.Rows, o.Events, o.Blocks = o.Rows[:0], o.Events[:0], o.Blocks[:0]
+	o.Rows, o.Events, o.Blocks, o.Rises = o.Rows[:0], o.Events[:0], o.Blocks[:0], o.Rises[:0]
 	o.changed.Reset()
 }
 
@@ -44,6 +46,14 @@ func (s *State) addEvent(e *EventRow) {
 	if !e.Key.Dead {
 		s.changed.Add(e.Key, s.journal.Open.Start())
 	}
+}
+
+// Rise is a threshold of a series that has risen tenfold: its detector does not find any more what it found before.
+type Rise struct {
+	Key      *Key
+	Detector string
+	Offset   int64 // of the sample whose score was judged by To
+	From, To float32
 }
 
 // addBlock adds the block of a task to Blocks, if its detector made one.

@@ -182,6 +182,6 @@ func (l *Lane) score(ctx context.Context) error {
 		return nil
 	}
 	err := l.tell(l.state.Rows, l.state.Events)
-	l.state.Rows, l.state.Events = l.state.Rows[:0], l.state.Events[:0]
+	l.state.Rows, l.state.Events, l.state.Rises = l.state.Rows[:0], l.state.Events[:0], l.state.Rises[:0]
 	return err
 }
