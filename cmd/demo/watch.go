@@ -183,8 +183,12 @@ func (v *demoView) describe(a *demoAnomaly) string {
 	}
 	s := v.streams[a.stream]
 	s.truth.upTo(s.made.Load() + int64(v.o.sensors))
-	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, output.SeverityBands[a.Band],
-		state, s.truth.describe(a))
+	recurs := ""
+	if a.Recurs != nil {
+		recurs = "; recurs " + a.Recurs.Text
+	}
+	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s%s", a.sensor, a.Detector, a.Severity, output.SeverityBands[a.Band],
+		state, s.truth.describe(a), recurs)
 }
 
 // title says what runs.

@@ -68,6 +68,16 @@ const (
 	critical = 83
 )
 
+// Highest returns the highest severity of a band; 0: there is no such band.
+func Highest(band string) uint8 {
+	for severity := uint8(100); severity > 0; severity-- {
+		if Band(severity) == band {
+			return severity
+		}
+	}
+	return 0
+}
+
 // Escalates reports whether a severity is below major, and the next one critical.
 func Escalates(severity, next uint8) bool { return severity < major && next >= critical }
 

@@ -13,6 +13,7 @@ const (
 	stateOpen
 	stateGroup   // of the last anomaly that opened, and is not open
 	stateMembers // scores of an ensemble's members that MembersUntil has not returned
+	stateEnded   // anomalies that have ended
 	stateFlags   = 1<<iota - 1
 )
 
@@ -32,16 +33,22 @@ func (s *State) Append(b []byte) []byte {
 	if s.members != nil {
 		flags |= stateMembers
 	}
+	if s.recent != nil {
+		flags |= stateEnded
+	}
 	if b = binary.AppendUvarint(b, flags); flags&stateGroup != 0 {
 		b = s.group.append(b)
 	}
 	if s.members != nil {
 		b = s.appendMembers(b)
 	}
+	if s.recent != nil {
+		b = s.appendEnded(b)
+	}
 	if l == nil {
 		return b
 	}
-	b = append(b, l.reported)
+	b = append(b, l.reported, l.raw)
 	b = binary.AppendUvarint(b, uint64(l.run))
 	b = binary.AppendUvarint(b, uint64(l.since))
 	b = binary.AppendVarint(b, l.first)
@@ -60,9 +67,12 @@ func Decode(d *changelog.Decoder) (s State) {
 	if flags&stateMembers != 0 {
 		s.decodeMembers(d)
 	}
+	if flags&stateEnded != 0 {
+		s.decodeEnded(d)
+	}
 	open, pending := flags&stateOpen != 0, flags&statePending != 0
 	if open || pending {
-		l := &life{open: open, reported: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
+		l := &life{open: open, reported: d.Byte(), raw: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
 		if open {
 			l.ended, l.count = d.Int(), d.Uint32()
 		}
@@ -91,7 +101,8 @@ const (
 	hasEscalation
 	hasCarrier
 	hasSide
-	hasFault     // of another anomaly's id
+	hasFault // of another anomaly's id
+	hasRecurs
 	anomalyFlags = 1<<iota - 1
 )
 
@@ -102,7 +113,7 @@ func (a *Anomaly) flags() (flags uint64) {
 	}{
 		{inShadow, a.Shadow}, {hasRegion, a.Region != nil}, {hasGroup, a.Group != nil}, {hasLike, a.Like != nil}, {hasRange, a.Range != nil},
 		{hasLeader, a.Leader != nil}, {hasEscalation, a.Escalation != nil}, {hasCarrier, a.Spread != 0 || a.Carrier != ""},
-		{hasSide, a.Side != 0}, {hasFault, a.Fault != a.ID},
+		{hasSide, a.Side != 0}, {hasFault, a.Fault != a.ID}, {hasRecurs, a.Recurs != nil},
 	} {
 		if f.set {
 			flags |= f.flag
@@ -154,6 +165,9 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if flags&hasFault != 0 {
 		b = append(b, a.Fault[:]...)
 	}
+	if a.Recurs != nil {
+		b = a.Recurs.append(b)
+	}
 	return b
 }
 
@@ -195,6 +209,10 @@ func DecodeAnomaly(d *changelog.Decoder) (a Anomaly) {
 	a.Fault = a.ID
 	if flags&hasFault != 0 {
 		copy(a.Fault[:], d.Slice(len(a.Fault)))
+	}
+	if flags&hasRecurs != 0 {
+		r := decodeRecurrence(d)
+		a.Recurs = &r
 	}
 	if d.Bad {
 		return Anomaly{}

@@ -28,6 +28,8 @@
 // the threshold. A score over the threshold whose region overlaps that one by less than Overlap is
 // of another anomaly: it closes this one (Leave), and begins another.
 //
+// An anomaly may recur: the last ones that have ended tell (recurs.go). Its severity is then at most Recurring.
+//
 // Anomalies of a detector in shadow mode are published apart. An anomaly belongs to the mode in which it opened: the first
 // score after a change of the mode closes it (Leave), and a score over the threshold begins another. A pending row
 // continues, and opens in the mode of the score that completes it.

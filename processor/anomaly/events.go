@@ -15,6 +15,7 @@ type Policy struct {
 	UpdateEvery int     // samples between two updates of an open one; 0: UpdateAfter alone decides
 	UpdateAfter int64   // microseconds between the ends that two successive updates report, at least; 0: none is due by time
 	UpdateShare float64 // of the anomaly's duration, or of its samples, that must be new for an update; 0: UpdateAfter is all
+	Recurring   uint8   // the highest severity of an anomaly that recurs; 0: as any
 }
 
 // The default updates: an open anomaly's duration and number of samples are published to within a tenth once it is older than ten times
@@ -45,6 +46,9 @@ func (p *Policy) Check() error {
 	if p.UpdateAfter < 0 || !(p.UpdateShare >= 0 && p.UpdateShare <= 1) || p.UpdateShare > 0 && p.UpdateAfter == 0 {
 		bad("an update every %d microseconds or %v of the age", p.UpdateAfter, p.UpdateShare)
 	}
+	if p.Recurring > 100 {
+		bad("severity %d of an anomaly that recurs, use at most 100", p.Recurring)
+	}
 	if p.UpdateEvery < 0 || p.UpdateEvery > most {
 		bad("an update every %d samples, use 0 to %d", p.UpdateEvery, most)
 	}
@@ -52,6 +56,14 @@ func (p *Policy) Check() error {
 }
 
 const most = 1 << 30
+
+// most returns the highest severity of an anomaly that recurs.
+func (p *Policy) most() uint8 {
+	if p.Recurring == 0 {
+		return 100
+	}
+	return p.Recurring
+}
 
 // Kind is what happened to an anomaly.
 type Kind uint8
@@ -105,6 +117,8 @@ type Anomaly struct {
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
 	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
 	Like   *Like   // false alarms that it resembles, so that its severity is 0; nil: none. Replaced, never changed
+
+	Recurs *Recurrence // nil: it does not. Replaced, never changed
 
 	Escalation *Escalation // to its present band of severity; nil: it has had that since its first score. Replaced, never changed
 

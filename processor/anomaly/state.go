@@ -50,12 +50,14 @@ type State struct {
 	life    *life
 	group   *Group         // of the last anomaly that opened; nil: none
 	members *[]MemberScore // that MembersUntil has not returned, replaced, never changed; nil: nothing
+	recent  *[]past        // anomalies that have ended, at most Remembered, replaced, never changed; nil: none
 }
 
 type life struct {
 	Anomaly
 	open     bool
 	reported uint8  // severity at the last change
+	raw      uint8  // the highest severity so far of an anomaly that does not recur
 	run      uint32 // pending: scores over in a row; open: scores under in a row
 	since    uint32 // open: samples since the last change
 	ended    int64  // open: End at the last change
@@ -122,7 +124,7 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 	}
 	moved := in.Exceeds && in.Region != nil && (l.Region == nil || !l.Region.same(in.Region))
 	if in.Exceeds {
-		l.over(in)
+		s.over(r, in)
 	}
 	if !l.open {
 		l.run++
@@ -137,6 +139,9 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 				l.Severity, l.Escalation = 0, nil
 			}
 		}
+		if l.Recurs = s.recurrence(&l.Anomaly); l.Recurs != nil && l.Severity > r.most() {
+			l.Severity, l.Escalation = r.most(), nil
+		}
 		return l.change(Open, in.Time, in.Offset), true
 	}
 	switch {
@@ -145,6 +150,7 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 	case in.under(r):
 		l.run++
 		if emit && int64(l.run) >= int64(r.CloseAfter) && (r.MergeGap == 0 || in.About-l.End > r.MergeGap) {
+			s.remember(&l.Anomaly)
 			s.life = nil
 			return l.change(Close, in.Time, in.Offset), true
 		}
@@ -187,7 +193,7 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 	case in.Exceeds && l.exceedsBounds(in):
 		in.Like = nil
 		return s.next(in)
-	case in.Exceeds && l.open && l.Like == nil && l.run > 0 && threshold.Escalates(l.Severity, in.Severity):
+	case in.Exceeds && l.open && l.Like == nil && l.run > 0 && threshold.Escalates(l.raw, in.Severity):
 		return s.next(in)
 	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
 		return s.End(Recovered, in.Time, in.Offset)
@@ -254,8 +260,9 @@ func (in *Input) deviation() Deviation {
 }
 
 // over takes a score over the threshold into the anomaly.
-func (l *life) over(in *Input) {
-	d := in.deviation()
+func (s *State) over(r *Policy, in *Input) {
+	l, d := s.life, in.deviation()
+	higher := in.Score > l.PeakScore
 	if in.Deviation != nil || !in.Located || l.Start == math.MaxInt64 {
 		l.Start = min(l.Start, d.From)
 	}
@@ -264,18 +271,10 @@ func (l *life) over(in *Input) {
 		l.Range = l.reach(in)
 	}
 	l.End = max(l.End, in.Until)
-	if l.Like == nil {
-		if l.Samples > 1 && threshold.Band(max(l.Severity, in.Severity)) != threshold.Band(l.Severity) {
-			l.Escalation = &Escalation{Start: d.From, Peak: d.At, Since: in.Time}
-		} else if e := l.Escalation; e != nil && in.Score > l.PeakScore {
-			l.Escalation = &Escalation{Start: e.Start, Peak: d.At, Since: e.Since}
-		}
-		l.Severity = max(l.Severity, in.Severity)
-	}
 	if in.Region != nil {
 		l.Region = in.Region
 	}
-	if in.Score > l.PeakScore {
+	if higher {
 		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, d.At, in.Threshold, in.Rank
 		if l.Leader == nil {
 			l.Expected, l.Actual, l.Contribution, l.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
@@ -284,6 +283,27 @@ func (l *life) over(in *Input) {
 			l.widen()
 		}
 	}
+	if l.open {
+		l.Recurs = s.recurrence(&l.Anomaly)
+	}
+	if l.Like == nil {
+		l.raise(r, in, &d, higher)
+	}
+}
+
+// raise takes the severity of a score into the anomaly. higher says that the score is the highest so far.
+func (l *life) raise(r *Policy, in *Input, d *Deviation, higher bool) {
+	l.raw = max(l.raw, in.Severity)
+	severity := l.raw
+	if l.Recurs != nil {
+		severity = max(l.Severity, min(severity, r.most()))
+	}
+	if l.Samples > 1 && threshold.Band(severity) != threshold.Band(l.Severity) {
+		l.Escalation = &Escalation{Start: d.From, Peak: d.At, Since: in.Time}
+	} else if e := l.Escalation; e != nil && higher {
+		l.Escalation = &Escalation{Start: e.Start, Peak: d.At, Since: e.Since}
+	}
+	l.Severity = severity
 }
 
 // opensOn takes the side of the highest score so far, until the anomaly opens.
@@ -310,6 +330,9 @@ func (s *State) End(reason Reason, time, offset int64) (c Change, changed bool) 
 	l := s.life
 	if s.life = nil; l == nil || !l.open {
 		return c, false
+	}
+	if reason == Recovered {
+		s.remember(&l.Anomaly)
 	}
 	c = l.change(Close, time, offset)
 	c.Reason = reason

@@ -138,6 +138,10 @@ func AnomalyRecord(row *state.EventRow, cfg *state.Config) output.Anomaly {
 	if e := a.Escalation; e != nil {
 		escalation = &output.Escalation{Start: e.Start, PeakTime: e.Peak, Since: e.Since}
 	}
+	var recurs *output.Recurrence
+	if r := a.Recurs; r != nil {
+		recurs = &output.Recurrence{Period: r.Period, Count: int64(r.Count), Text: Recurring(a)}
+	}
 	out := output.Anomaly{
 		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
@@ -146,7 +150,7 @@ func AnomalyRecord(row *state.EventRow, cfg *state.Config) output.Anomaly {
 		Samples:  a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: cfg.Record(ch.Offset),
 		Region: region, Group: group, Like: like, Range: a.Range.Width(), Held: held, Member: member, Sample: sample,
-		Escalation: escalation, CarriedBy: a.Carrier, Side: uint8(a.Side), Fault: &fault,
+		Escalation: escalation, CarriedBy: a.Carrier, Side: uint8(a.Side), Fault: &fault, Recurs: recurs,
 	}
 	if field := anomaly.Largest(a.Contribution); field >= 0 && field < len(a.Expected) {
 		out.Spread = a.Spread

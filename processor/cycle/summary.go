@@ -64,6 +64,9 @@ func summary(row *state.EventRow, a *output.Anomaly, cfg *state.Config) string {
 	case row.Change.Kind == anomaly.Update:
 		text.WriteString(", for " + lasted + " so far")
 	}
+	if a.Recurs != nil {
+		text.WriteString(". Recurs " + a.Recurs.Text)
+	}
 	if a.Like != nil {
 		fmt.Fprintf(&text, ". Like %d false alarms", a.Like.Count)
 	}
@@ -191,6 +194,34 @@ func lasting(a *output.Anomaly) string {
 		return number(float64(a.Samples), 0) + " samples"
 	}
 	return "one sample"
+}
+
+// Recurring says how often anomalies like a come, and how many there were; "" if it does not recur.
+func Recurring(a *anomaly.Anomaly) string {
+	r := a.Recurs
+	if r == nil {
+		return ""
+	}
+	const day = int64(86400e6)
+	period := time.Duration(r.Period) * time.Microsecond
+	switch { // the intervals differ by more
+	case period >= time.Hour:
+		period = period.Round(time.Minute)
+	case period >= time.Minute:
+		period = period.Round(time.Second)
+	}
+	every := duration(period.Microseconds())
+	if days := (r.Period + day/2) / day; days > 0 && 50*max(r.Period-days*day, days*day-r.Period) <= days*day {
+		if every = "day"; days > 1 {
+			every = strconv.FormatInt(days, 10) + " days"
+		}
+		every += " about " + time.UnixMicro(a.Start).UTC().Format("15:04")
+	}
+	ending := "th"
+	if tens := r.Count / 10 % 10; tens != 1 && r.Count%10 >= 1 && r.Count%10 <= 3 {
+		ending = [...]string{"st", "nd", "rd"}[r.Count%10-1]
+	}
+	return fmt.Sprintf("every %s, %d%s time", every, r.Count, ending)
 }
 
 // duration writes microseconds in the two largest units of d, h, min, s, or in ms or us.

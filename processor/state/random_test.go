@@ -279,6 +279,7 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 			MinDuration: int64(
 				r.IntN(2) * r.IntN(30),
 			), MergeGap: int64(r.IntN(2) * r.IntN(300)), UpdateEvery: r.IntN(2) * r.IntN(10), UpdateAfter: r.Int64N(2) * r.Int64N(200),
+			Recurring: uint8(r.IntN(2) * r.IntN(101)),
 		}
 	}
 }

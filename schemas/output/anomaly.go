@@ -69,6 +69,8 @@ type Anomaly struct {
 
 	Fault *[16]byte // nil: of an earlier version (null)
 
+	Recurs *Recurrence // nil: it does not (null)
+
 	Sample *int32 // as in Score
 }
 
@@ -85,6 +87,12 @@ type Member struct {
 	Score, Threshold float64
 	Samples          uint32
 	PeakTime         int64
+}
+
+// Recurrence says that like anomalies come at regular intervals, as the schema describes it.
+type Recurrence struct {
+	Period, Count int64
+	Text          string
 }
 
 // Escalation is the part of an anomaly in its present band of severity, as the schema describes it.
@@ -131,7 +139,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom +
-		2*groupRoom + 1 + 9 + 1 + binary.MaxVarintLen64 + 1 + 1 + 4*binary.MaxVarintLen64 + 2*(1+binary.MaxVarintLen64) + 9
+		2*groupRoom + 1 + 1 + 9 + 1 + binary.MaxVarintLen64 + 1 + 1 + 4*binary.MaxVarintLen64 + 2*(1+binary.MaxVarintLen64) + 9
 	return e
 }
 
@@ -160,7 +168,7 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		key = hexKey(key)
 	}
 	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
-		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room()+len(a.Summary)+len(a.CarriedBy)+len(a.Unit))
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room()+a.Recurs.room()+len(a.Summary)+len(a.CarriedBy)+len(a.Unit))
 	dst = append(dst, e.head...)
 	dst = avro.AppendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
@@ -233,6 +241,11 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		dst = append(dst, 2, (a.Side-1)<<1)
 	}
 	dst = appendOptionalID(dst, a.Fault)
+	if v := a.Recurs; v == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = avro.AppendText(avro.AppendLong(avro.AppendLong(append(dst, 2), v.Period), v.Count), v.Text)
+	}
 	switch {
 	case !e.numbered:
 		return dst
@@ -284,6 +297,14 @@ func (m *Member) room() int {
 		return 0
 	}
 	return 3*binary.MaxVarintLen64 + 2*8 + 1 + len(m.Name)
+}
+
+// room returns more bytes than append needs.
+func (r *Recurrence) room() int {
+	if r == nil {
+		return 0
+	}
+	return 3*binary.MaxVarintLen64 + 1 + len(r.Text)
 }
 
 // append appends a member that is not null.
@@ -458,6 +479,9 @@ func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 		if a.Fault, err = readID(r); err != nil {
 			return Anomaly{}, fmt.Errorf("output: anomaly: fault: %w", err)
 		}
+	}
+	if last && r.More() && r.Index(2) == 1 { // likewise
+		a.Recurs = &Recurrence{Period: r.Long(), Count: r.Long(), Text: string(r.Text())}
 	}
 	a.Sample = readSample(r)
 	if err := r.End(); err != nil {

@@ -78,6 +78,9 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 	if r.IntN(8) > 0 {
 		a.Fault = &[16]byte{byte(r.Uint32()), 15: byte(r.Uint32())}
 	}
+	if r.IntN(4) == 0 {
+		a.Recurs = &Recurrence{Period: int64(r.Uint64() >> (1 + r.IntN(63))), Count: 3 + r.Int64N(1000), Text: "every day about 02:00, 12th time"}
+	}
 	if r.IntN(3) == 0 {
 		a.Like = &Like{Count: r.Int64N(1000), Most: r.NormFloat64()}
 		for range r.IntN(4) {
@@ -163,6 +166,7 @@ func TestAnomalyEncoder(t *testing.T) {
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
 				"like": nil, "range": nil, "held": nil, "member": nil,
 				"escalation": nil, "summary": a.Summary, "carried_by": nil, "spread": nil, "unit": nil, "side": nil, "fault": nil,
+				"recurs": nil,
 			}
 			for name, text := range map[string]string{"carried_by": a.CarriedBy, "unit": a.Unit} {
 				if text != "" {
@@ -174,6 +178,9 @@ func TestAnomalyEncoder(t *testing.T) {
 			}
 			if a.Side > 0 {
 				want["side"] = goavro.Union("io.odradek.Side", Sides[a.Side-1])
+			}
+			if v := a.Recurs; v != nil {
+				want["recurs"] = goavro.Union("io.odradek.Recurrence", map[string]any{"period": v.Period, "count": v.Count, "text": v.Text})
 			}
 			if v := a.Escalation; v != nil {
 				want["escalation"] = goavro.Union("io.odradek.Escalation", map[string]any{"start": v.Start, "peak_time": v.PeakTime, "since": v.Since})
@@ -245,7 +252,7 @@ func TestAnomalyEncoder(t *testing.T) {
 			early := a
 			var before []int
 			for n, without := range []func(){
-				func() { early.Fault = nil }, func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 },
+				func() { early.Recurs = nil }, func() { early.Fault = nil }, func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 },
 				func() { early.CarriedBy = "" }, func() { early.Summary = "" },
 				func() { early.Escalation = nil }, func() { early.Member = nil }, func() { early.Held = 0 }, func() { early.Range = 0 },
 				func() { early.Like = nil },
@@ -264,7 +271,7 @@ func TestAnomalyEncoder(t *testing.T) {
 			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 7)); err == nil {
 				t.Fatal("a byte more")
 			}
-			texts := len(a.Key) + len(a.Detector) + len(a.Field) + len(a.Summary) + len(a.CarriedBy) + len(a.Unit) + 60 + a.Member.room()
+			texts := len(a.Key) + len(a.Detector) + len(a.Field) + len(a.Summary) + len(a.CarriedBy) + len(a.Unit) + 60 + a.Member.room() + a.Recurs.room()
 			if n := len(b); n > e.room+texts+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
 				t.Fatalf("%d bytes, more than the encoder makes room for", n)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
+	"odradek/processor/cycle"
 )
 
 // Outputs are the tables that a run writes.
@@ -53,6 +54,7 @@ var anomalyColumns = []table.Column{
 	{Name: "opened_at", Kind: table.Time}, {Name: "over", Kind: table.Truth}, {Name: "reason", Few: true},
 	{Name: "peak_score", Kind: table.Number}, {Name: "threshold", Kind: table.Number}, {Name: "samples", Kind: table.Whole},
 	{Name: "warmth", Few: true}, {Name: "partition", Kind: table.Whole}, {Name: "offset", Kind: table.Whole}, {Name: "fault"},
+	{Name: "recurs"},
 }
 
 // NewOutputs creates the tables. An empty name is none. Scores that end with a slash are
@@ -216,7 +218,7 @@ func (o *Outputs) anomaly(a *Anomaly, cfg *state.Config) error {
 		{Text: threshold.Band(e.Severity)}, {Whole: e.Start}, {Whole: e.End}, {Whole: e.PeakTime}, {Whole: e.OpenedAt},
 		{Truth: a.Over()}, {Text: reason}, {Number: float64(e.PeakScore)}, {Number: threshold.Published(e.Threshold)}, {Whole: int64(e.Samples)},
 		{Text: a.Warmth.String()}, {Whole: int64(a.Partition)}, {Whole: cfg.Record(a.Change.Offset)},
-		{Text: fmt.Sprintf("%x", e.Fault)},
+		{Text: fmt.Sprintf("%x", e.Fault)}, {Text: cycle.Recurring(e)},
 	}
 	if o.numbered {
 		row = append(row, table.Value{Whole: int64(cfg.Number(a.Change.Offset))})

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ type alarmSettings struct {
 	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"30s" doc:"Event time for which scores must exceed the threshold before an anomaly opens."`
 	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"5m" doc:"Event time that an anomaly stays open after its last score above the threshold."`
 	UpdateEvery string        `env:"UPDATE_EVERY" live:"true" envDefault:"auto" values:"auto, 0 to 1000000000, or a time" example:"5m" doc:"Samples, or event time, from one update of an open anomaly to the next; auto: a minute and a ninth of its length. A higher band of severity is always an update; 0: only that."`
+	Recurring   string        `env:"RECURRING_SEVERITY" live:"true" envDefault:"critical" values:"info, minor, major, critical, or 1 to 100" example:"info" doc:"Highest severity of an anomaly that recurs, such as that of a nightly job; critical and 100 change nothing. See docs/outputs.md."`
 	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" example:"true" doc:"Try a detector beside the others: its anomalies go to ODRADEK_SHADOW_TOPIC. See docs/operations/change-settings.md."`
 }
 
@@ -71,10 +73,26 @@ func (a *alarmSettings) policy() *anomaly.Policy {
 		OpenAfter: a.OpenAfter, CloseAfter: a.CloseAfter, Release: a.Release,
 		MinDuration: a.MinDuration.Microseconds(), MergeGap: a.MergeGap.Microseconds(),
 	}
-	if err := setUpdates(r, a.UpdateEvery); err != nil {
+	if err := cmp.Or(setUpdates(r, a.UpdateEvery), setRecurring(r, a.Recurring)); err != nil {
 		panic(err) // the checker has refused it
 	}
 	return r
+}
+
+// setRecurring sets the highest severity of an anomaly that recurs.
+func setRecurring(r *anomaly.Policy, text string) error {
+	text = strings.TrimSpace(text)
+	if r.Recurring = threshold.Highest(text); r.Recurring == 0 {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 100 {
+			return fmt.Errorf("%q is not info, minor, major, critical or a number from 1 to 100", text)
+		}
+		r.Recurring = uint8(n)
+	}
+	if r.Recurring == 100 {
+		r.Recurring = 0
+	}
+	return nil
 }
 
 // autoUpdates is the value of UPDATE_EVERY for anomaly.DefaultUpdateAfter and anomaly.DefaultUpdateShare.
@@ -110,6 +128,9 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 	}
 	if err := setUpdates(new(anomaly.Policy), d.Alarm.UpdateEvery); err != nil {
 		k.add(short+"UPDATE_EVERY", err.Error(), "")
+	}
+	if err := setRecurring(new(anomaly.Policy), d.Alarm.Recurring); err != nil {
+		k.add(short+"RECURRING_SEVERITY", err.Error(), "")
 	}
 	params := threshold.New(threshold.Quantile, 0.5)
 	if d.Alarm.History.Apply(&params); params.Check() != nil {

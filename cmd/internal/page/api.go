@@ -115,6 +115,7 @@ type Anomaly struct {
 	Group      string      `json:"group,omitempty" doc:"Id of the group of anomalies that opened together."`
 	Label      string      `json:"label,omitempty" doc:"The label that an operator gave it: confirm or false_alarm."`
 	Muted      bool        `json:"muted,omitempty" doc:"A mute rule covers its detector, its series and its peak."`
+	Recurs     string      `json:"recurs,omitempty" doc:"How often anomalies like it come, and how many there were, if it recurs."`
 	Like       *Like       `json:"like,omitempty" doc:"False alarms that it resembles, so that its severity is 0."`
 }
 

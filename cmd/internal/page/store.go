@@ -240,6 +240,9 @@ func (s *store) complete(e *storedAnomaly, feedback *feedbackStore) Anomaly {
 	if a.Group != nil {
 		w.Group = hex.EncodeToString(a.Group[:])
 	}
+	if a.Recurs != nil {
+		w.Recurs = a.Recurs.Text
+	}
 	if l := a.Like; l != nil {
 		w.Like = &Like{Count: int(l.Count)}
 		for _, id := range l.Labels {

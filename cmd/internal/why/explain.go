@@ -171,6 +171,9 @@ func (c *Config) reportOf(anomaly *found) *Report {
 		Topic: a.Topic, Partition: a.Partition, OpenedOffset: -1, LastOffset: a.Offset,
 	}}
 	r.Anomaly.Summary = a.Summary
+	if a.Recurs != nil {
+		r.Anomaly.Recurs = a.Recurs.Text
+	}
 	if e := a.Escalation; e != nil {
 		since := at(e.Start)
 		r.Anomaly.Escalated = &since

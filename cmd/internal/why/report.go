@@ -76,6 +76,7 @@ type Anomaly struct {
 	LastOffset   int64     `json:"last_offset"`
 	Region       *Region   `json:"region,omitempty"`
 	Summary      string    `json:"summary,omitempty"`
+	Recurs       string    `json:"recurs,omitempty"`
 	// Escalated is the event time of the first sample of the part with the present band of severity, where that is a later one;
 	// nil: it is not.
 	Escalated *time.Time `json:"escalated,omitempty"`

@@ -126,6 +126,9 @@ func (r *Report) facts() [][2]string {
 	if a.Summary == "" { // of an earlier version
 		lines = slices.Delete(lines, 2, 3)
 	}
+	if a.Recurs != "" {
+		lines = append(lines, [2]string{"recurs", plain(a.Recurs)})
+	}
 	if a.Escalated != nil {
 		lines = append(lines, [2]string{"severe", fmt.Sprintf("%s since %s", a.Band, moment(*a.Escalated))})
 	}

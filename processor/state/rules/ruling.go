@@ -103,6 +103,7 @@ func (r *Ruling) Encode() []byte {
 		e.Uint(uint64(v.UpdateEvery))
 		e.Uint(uint64(v.UpdateAfter))
 		e.Bits(math.Float64bits(v.UpdateShare))
+		e.Byte(v.Recurring)
 	}
 	return e.B
 }
@@ -128,7 +129,7 @@ func DecodeRuling(content []byte) (*Ruling, error) {
 	if flags&rulingEvents != 0 {
 		r.Alarm.Events = &anomaly.Policy{
 			OpenAfter: d.Small(), CloseAfter: d.Small(), Release: number(), MinDuration: int64(d.Uint()), MergeGap: int64(d.Uint()),
-			UpdateEvery: d.Small(), UpdateAfter: int64(d.Uint()), UpdateShare: number(),
+			UpdateEvery: d.Small(), UpdateAfter: int64(d.Uint()), UpdateShare: number(), Recurring: d.Byte(),
 		}
 	}
 	if err := d.End(); err != nil {

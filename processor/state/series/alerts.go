@@ -50,7 +50,7 @@ func NewAlerts(dets int) *Alerts {
 // Sizes of the types in memory; TestSizes compares them.
 const (
 	alertsBytes = 88
-	alertBytes  = 64
+	alertBytes  = 72
 )
 
 // Size estimates the memory.
@@ -92,7 +92,7 @@ func (a *Alerts) Empty() bool {
 // used reports whether there is any state: a threshold's state begins with the
 // number of its scores.
 func (a *Alert) used() bool {
-	if !a.Events.Idle() || a.Events.Group() != nil || a.Events.Waiting() {
+	if !a.Events.Idle() || a.Events.Group() != nil || a.Events.Waiting() || a.Events.Remembers() {
 		return true
 	}
 	return a.judged()

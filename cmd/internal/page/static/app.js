@@ -242,6 +242,7 @@ function anomalyTable(caption) {
   return table(caption, [
     { title: "Series", first: true, text: true, sort: (a) => a.series, cell: (a) => [el("a", { href: seriesLink(a) }, a.series), a.muted && [" ", el("span", { class: "tag" }, "muted")],
       a.like && [" ", el("span", { class: "tag", title: "Labelled false alarms that it resembles: " + a.like.labels.join(", ") }, `like ${a.like.count} false alarms`)],
+      a.recurs && [" ", el("span", { class: "tag" }, `recurs ${a.recurs}`)],
       a.label && [" ", el("span", { class: "tag" }, a.label === "confirm" ? "confirmed" : "false alarm")]] },
     { title: "Since", nowrap: true, sort: (a) => (a.escalation || a).start, cell: (a) => when((a.escalation || a).start) },
     { title: "Duration", nowrap: true, sort: (a) => Date.parse(a.end) - Date.parse(a.start), cell: lasting },
@@ -270,7 +271,7 @@ function details(a) {
       }
     }), copied]),
     row("State", a.reason ? `${a.state}: ${a.reason}` : a.state), row("Severity", badge(a)), row("Series", a.series), row("Input topic", a.source.topic), row("Detector", a.member ? `${a.detector}: ${a.member}` : a.detector),
-    row("Summary", a.summary), row("Start", when(a.start)), row(`At this severity`, a.escalation && `${when(a.escalation.start)}, since the sample of ${when(a.escalation.since)}`), row("End so far", when(a.end)), row("Peak", when(a.peak_time)), row("Opened at", when(a.opened_at)),
+    row("Summary", a.summary), row("Recurs", a.recurs), row("Start", when(a.start)), row(`At this severity`, a.escalation && `${when(a.escalation.start)}, since the sample of ${when(a.escalation.since)}`), row("End so far", when(a.end)), row("Peak", when(a.peak_time)), row("Opened at", when(a.opened_at)),
     row("Samples over the threshold", whole(a.samples)), row("Score / threshold", scores(a)),
     row("Rank", a.rank == null ? null : `one in ${whole(Math.max(1, Math.round(1 / a.rank)))}`), row("Expected", list(a.expected, (v, i) => Charts.expected(v, (a.actual || [])[i]))), row("Actual", list(a.actual, number)),
     row("Contribution", list(a.contribution, Charts.score)), row("Carried by", a.carried_by), row("Usually within", a.spread && `${number(+a.spread.toPrecision(2))}${unit(a)}`), row("Fault", el("code", {}, a.fault)), row("Group", a.group && el("code", {}, a.group)),

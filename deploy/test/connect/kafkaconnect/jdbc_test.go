@@ -137,7 +137,7 @@ func row(t *testing.T, codec *goavro.Codec, fields map[string]any) map[string]st
 			continue
 		}
 		v := bare(fields[f.Name])
-		if !slices.Contains([]string{"source", "region", "member", "escalation"}, f.Name) {
+		if !slices.Contains([]string{"source", "region", "member", "escalation", "recurs"}, f.Name) {
 			row[f.Name] = text(v)
 			continue
 		}
