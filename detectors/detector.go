@@ -74,6 +74,13 @@ type Locator interface {
 	Locate(r Rows, fresh int, contribution []float64) (p Part, ok bool)
 }
 
+// Seasonal is a Detector that may find a period in a series, and then judges samples by it.
+type Seasonal interface {
+	Detector
+	// InSeason reports whether each value of a series has a period in use, where a task has left this carry.
+	InSeason(carry Words) bool
+}
+
 // Part is the part of the rows that a score covers in which they deviate. Rows count from 0 at the oldest row of X.
 type Part struct {
 	Row      int // that deviates most

@@ -46,20 +46,35 @@ type said struct {
 // anyWorld makes the rows of members with lags of their own, which leave some samples out. Ratios are often equal.
 func anyWorld(r *rand.Rand) (p *Params, rows []said) {
 	p = &Params{Members: 2 + r.IntN(4), Span: 1, Any: true}
+	for range r.IntN(3) {
+		p.Gates = append(p.Gates, float32(1+r.IntN(9)))
+	}
+	if p.Gates != nil || r.IntN(2) == 0 {
+		for range p.Members {
+			p.OnlyWith = append(p.OnlyWith, r.IntN(1+len(p.Gates)))
+		}
+	}
 	type waiting struct{ rows []Row }
-	lines, strides, after, skips, begins := make([]waiting, p.Members), make([]int, p.Members), make([]int, p.Members),
-		make([]int, p.Members), make([]int, p.Members)
-	for m := range p.Members {
+	n := p.heard()
+	lines, strides, after, skips, begins := make([]waiting, n), make([]int, n), make([]int, n), make([]int, n), make([]int, n)
+	agrees := 1 + r.IntN(100) // one of so many scores opens a gate
+	for m := range n {
 		strides[m], after[m], skips[m], begins[m] = 1+r.IntN(8)*r.IntN(2), r.IntN(4), r.IntN(4)*r.IntN(2), r.IntN(30)
 		p.Span = max(p.Span, strides[m])
 	}
 	for o := range int64(200) {
-		for m := range p.Members {
+		for m := range n {
 			if skips[m] > 0 && r.IntN(1+skips[m]) > 0 {
 				continue
 			}
 			row := Row{Time: o / 2, Offset: o, About: o/2 - int64(m), Until: o/2 + int64(m), Imputed: r.IntN(9) == 0, OpenAfter: after[m],
 				Score: []float32{0, 0.5, 1, 1.5, 2, 2, 1e6, float32(math.NaN()), float32(3 * r.Float64())}[r.IntN(9)]}
+			if m >= p.Members {
+				row.Score = []float32{0, 0.5, 1, float32(math.NaN())}[r.IntN(4)]
+				if r.IntN(agrees) == 0 {
+					row.Score = p.Gates[m-p.Members] + float32(r.IntN(2))
+				}
+			}
 			if o < int64(begins[m]) {
 				row.Score = float32(math.NaN())
 			}
@@ -83,23 +98,32 @@ func direct(p *Params, rows []said) (out []Row, terms [][]float64) {
 	compare := func(a, b place) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset)) }
 	nan := float32(math.NaN())
 	var line []place
-	scored, run, last, begun := place{-1, -1}, make([]int, p.Members), make([]place, p.Members), make([]bool, p.Members)
+	scored, run, begun := place{-1, -1}, make([]int, p.Members), make([]bool, p.Members)
 	ratios, late := map[place][]Row{}, make([][]Row, p.Members)
+	last, opens, lateOpens := make([]place, p.heard()), make([]int, len(p.Gates)), make([]bool, len(p.Gates)) // samples since one that opens
+	for g := range opens {
+		opens[g] = 1 << 20
+	}
 	for m := range last {
 		last[m] = place{-1, -1}
 	}
 	for _, s := range rows {
 		at, row := place{s.row.Time, s.row.Offset}, s.row
 		last[s.member] = at
-		if row.Score > 1 {
+		gate := s.member - p.Members
+		switch {
+		case gate >= 0:
+		case row.Score > 1:
 			if run[s.member]++; run[s.member] < row.OpenAfter {
 				row.Score, row.Severity = 1, 0
 			}
-		} else if row.Score == row.Score {
+		case row.Score == row.Score:
 			run[s.member] = 0
 		}
 		row.OpenAfter = s.member // of the definition: who said it
 		switch {
+		case compare(at, scored) <= 0 && gate >= 0:
+			lateOpens[gate] = lateOpens[gate] || row.Score > p.Gates[gate]
 		case compare(at, scored) <= 0:
 			begun[s.member] = begun[s.member] || row.Score == row.Score
 			if row.Score > 1 {
@@ -121,8 +145,22 @@ func direct(p *Params, rows []said) (out []Row, terms [][]float64) {
 			line, scored = line[1:], at
 			r := Row{Time: at.time, Offset: at.offset, About: at.time, Until: at.time, Score: nan}
 			highest, above := make([]float64, p.Members), []Row{}
+			shut := make([]bool, 1+len(p.Gates)) // the first stands for no gate
+			for g, number := range p.Gates {
+				row := slices.IndexFunc(ratios[at], func(r Row) bool { return r.OpenAfter == p.Members+g })
+				opens[g]++
+				if row >= 0 && ratios[at][row].Score > number || lateOpens[g] {
+					opens[g] = 0
+				}
+				lateOpens[g] = false
+				shut[1+g] = row >= 0 && ratios[at][row].Score == ratios[at][row].Score && opens[g] >= 48
+			}
+			turned := func(m int) bool { return p.OnlyWith != nil && shut[p.OnlyWith[m]] }
 			var some []Row
 			for _, row := range ratios[at] {
+				if row.OpenAfter >= p.Members {
+					continue
+				}
 				r.Imputed = r.Imputed || row.Imputed
 				if row.Score == row.Score {
 					begun[row.OpenAfter] = true
@@ -148,6 +186,10 @@ func direct(p *Params, rows []said) (out []Row, terms [][]float64) {
 				late[m] = nil
 			}
 			for _, row := range some {
+				if turned(row.OpenAfter) && row.Score > 1 {
+					row.Score, row.Severity = 1, 0
+					r.TurnedAway |= 1 << row.OpenAfter
+				}
 				highest[row.OpenAfter] = max(highest[row.OpenAfter], float64(row.Score))
 				if !(r.Score > row.Score) {
 					r.Score = row.Score
@@ -164,10 +206,10 @@ func direct(p *Params, rows []said) (out []Row, terms [][]float64) {
 }
 
 // TestAny compares what is scored with the definition: with ties, missing scores, members that begin later, lags, samples left
-// out, and scores that come too late.
+// out, scores that come too late, and gates.
 func TestAny(t *testing.T) {
 	rnd := seedtest.New(t)
-	exceed, overdue, warming := 0, 0, 0
+	exceed, overdue, warming, turned := 0, 0, 0, 0
 	for world := range 300 {
 		p, rows := anyWorld(rnd)
 		if err := p.Check(); err != nil {
@@ -210,10 +252,13 @@ func TestAny(t *testing.T) {
 			if b.WarmingUp {
 				warming++
 			}
+			if b.TurnedAway != 0 {
+				turned++
+			}
 		}
 	}
-	t.Logf("%d scores above 1, %d that came late, %d samples while warming up", exceed, overdue, warming)
-	if exceed == 0 || overdue == 0 || warming == 0 {
+	t.Logf("%d scores above 1, %d that came late, %d samples while warming up, %d with a score turned away", exceed, overdue, warming, turned)
+	if exceed == 0 || overdue == 0 || warming == 0 || turned == 0 {
 		t.Error("something did not happen")
 	}
 }
@@ -238,6 +283,35 @@ func TestSharesOfAny(t *testing.T) {
 	}
 }
 
+// TestGate has a gate that opens for 48 samples with a score above its number, and stays open without a score; the first member alone
+// has it.
+func TestGate(t *testing.T) {
+	p := &Params{Members: 2, Span: 1, Any: true, Gates: []float32{8}, OnlyWith: []int{1, 0}}
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	nan := float32(math.NaN())
+	state, terms := make([]uint64, p.Size()), make([]float64, 2)
+	for o := range int64(200) {
+		gate, want := float32(8), float32(1)
+		switch {
+		case o < 20 || o >= 150:
+			gate, want = nan, 3 // no season
+		case o == 100:
+			gate, want = 8.5, 3
+		case o > 100 && o < 148:
+			want = 3
+		}
+		p.Add(state, 0, &Row{Time: o, Offset: o, Score: 3, Severity: 70})
+		p.Add(state, 1, &Row{Time: o, Offset: o, Score: 0.5})
+		p.Add(state, 2, &Row{Time: o, Offset: o, Score: gate})
+		var r Row
+		if !p.Next(state, &r, terms, nil) || r.Score != want || (r.TurnedAway == 1) != (want == 1) || (r.Severity == 70) != (want == 3) {
+			t.Fatalf("sample %d: %+v, want %v", o, r, want)
+		}
+	}
+}
+
 // TestStatesOfAny requires that words that no state has are refused.
 func TestStatesOfAny(t *testing.T) {
 	p := Params{Members: 2, Span: 2, Any: true}
@@ -247,6 +321,13 @@ func TestStatesOfAny(t *testing.T) {
 		state := make([]uint64, p.Size())
 		if state[bad[0]] = bad[1]; p.Valid(state) {
 			t.Errorf("word %d is %x, and taken", bad[0], bad[1])
+		}
+	}
+	gated := Params{Members: 2, Span: 2, Any: true, Gates: []float32{8}, OnlyWith: []int{1, 0}}
+	for _, bad := range [][2]uint64{{memberPlace, 2}, {gateOpen, GateSpan + 1}, {gateEmpty, 1}} {
+		state := make([]uint64, gated.Size())
+		if state[atMembers+2*memberSize+int(bad[0])] = bad[1]; gated.Valid(state) {
+			t.Errorf("word %d of a gate is %x, and taken", bad[0], bad[1])
 		}
 	}
 	for word, ok := range map[uint64]bool{above: true, none: true, word(0.5, 0): true, word(0.5, 50): false, word(2, 101): false} {

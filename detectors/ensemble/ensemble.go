@@ -17,6 +17,9 @@
 // a member's score exceeds its threshold, from the member's Row.OpenAfter-th such score in a row on. There is no
 // score where no member has a ratio.
 //
+// Gates, of any: the ratio of a member counts as 1 at most where its gate is shut. A gate hears the scores of one more detector, that is
+// no member: it is open for GateSpan samples from one on whose score is above the gate's number, and at samples without such a score.
+//
 // Members score the same sample at different times: a stride lets up to Stride-1 samples wait. So
 // samples wait in a queue, in order of time and offset, until each member has scored them or a later
 // sample. Missing fields may make a member skip samples. At most Span samples wait; then the first is
@@ -52,6 +55,9 @@ const (
 	MaxWeight  = 1000
 )
 
+// GateSpan is the number of samples for which a score opens a gate, its own included.
+const GateSpan = 48
+
 // Params are the parameters of an ensemble.
 type Params struct {
 	Members   int
@@ -63,6 +69,9 @@ type Params struct {
 	Weights   []float64 // factors of the members' terms; nil: 1 each
 	Max       bool      // Max in place of the sum
 	Any       bool      // Any in place of the sum; Memory and MinPoints then mean nothing, and there are no Lags, Every and Weights
+
+	Gates    []float32 // of Any: the numbers above which scores open the gates. Rows of gate i are Add's of number Members+i
+	OnlyWith []int     // the gate of each member, from 1 on, 0 for none; nil: no member has one
 }
 
 // Check reports every fault of p.
@@ -76,6 +85,10 @@ func (p *Params) Check() error {
 		return errors.New("ensemble: the highest term and any cannot be combined")
 	case p.Any && (p.Lags != nil || p.Every != nil || p.Weights != nil):
 		return errors.New("ensemble: lags, weights and samples without a score are of a sum")
+	case !p.Any && (p.Gates != nil || p.OnlyWith != nil):
+		return errors.New("ensemble: gates are of any")
+	case len(p.Gates) > MaxMembers || p.OnlyWith != nil && len(p.OnlyWith) != p.Members:
+		return fmt.Errorf("ensemble: %d gates, which %d members have, of %d members", len(p.Gates), len(p.OnlyWith), p.Members)
 	case p.Any:
 	case p.Memory < 1 || p.Memory > MaxMemory:
 		return fmt.Errorf("ensemble: memory of %d scores, use 1 to %d", p.Memory, MaxMemory)
@@ -85,6 +98,16 @@ func (p *Params) Check() error {
 		return fmt.Errorf("ensemble: %d lags of %d members", len(p.Lags), p.Members)
 	case p.Every != nil && len(p.Every) != p.Members || p.Weights != nil && len(p.Weights) != p.Members:
 		return fmt.Errorf("ensemble: %d weights, and samples between the scores of %d, of %d members", len(p.Weights), len(p.Every), p.Members)
+	}
+	for _, above := range p.Gates {
+		if !(above > 0 && above <= math.MaxFloat32) {
+			return fmt.Errorf("ensemble: a score above %v opens a gate, use a number above 0", above)
+		}
+	}
+	for _, gate := range p.OnlyWith {
+		if gate < 0 || gate > len(p.Gates) {
+			return fmt.Errorf("ensemble: a member has gate %d of %d", gate, len(p.Gates))
+		}
 	}
 	for _, w := range p.Weights {
 		if !(w > 0 && w <= MaxWeight) {
@@ -115,7 +138,8 @@ type Row struct {
 	OpenAfter    int     // with Any: ratios above 1 in a row from which on a member counts; 0 is 1
 	// Remaining is how many samples come, at the least, until the next score: of a member without a score, and of the
 	// ensemble while it is warming up. 0: not known, or there is one.
-	Remaining int32
+	Remaining  int32
+	TurnedAway uint64 // of any: the members, by their bits, whose ratio above 1 counts as 1 because a gate is shut
 }
 
 // Ratio returns score/threshold, which with Any is a member's Row.Score: above 1 if and only if the score is above the
@@ -145,7 +169,7 @@ func Ratio(score, threshold float32) float32 {
 
 const aboveOne = 1 + 1.0/(1<<23)
 
-// The layout of a state: the last scored place, the members, the queue, the delayed members' last scores, of
+// The layout of a state: the last scored place, the members and the gates, the queue, the delayed members' last scores, of
 // each the number of those that there are, up to its lag, the place of the next one and a ring. A place is a flag, 1 if it is
 // set, a time and an offset.
 const (
@@ -166,12 +190,16 @@ const (
 	memberLate  = 3
 	memberSince = 4
 
+	// Of a gate, in their place: the samples for which it stays open, and 0.
+	gateOpen  = 3
+	gateEmpty = 4
+
 	sampleTime    = 0
 	sampleOffset  = 1
 	sampleAbout   = 2
 	sampleUntil   = 3
 	sampleImputed = 4 // flags: imputed, and exceeds
-	sampleScores  = 5 // the members' float32s; with Any the severity is above the 32 bits
+	sampleScores  = 5 // the members' and the gates' float32s; with Any the severity is above the 32 bits
 )
 
 // Flags of a sample of the queue.
@@ -189,8 +217,11 @@ func word(score float32, severity uint8) uint64 {
 
 func scoreOf(word uint64) float32 { return math.Float32frombits(uint32(word)) }
 
-func (p *Params) sampleSize() int { return sampleScores + p.Members }
-func (p *Params) queue() int      { return atMembers + p.Members*memberSize }
+// heard returns the number of those whose rows there are: the members and the gates.
+func (p *Params) heard() int { return p.Members + len(p.Gates) }
+
+func (p *Params) sampleSize() int { return sampleScores + p.heard() }
+func (p *Params) queue() int      { return atMembers + p.heard()*memberSize }
 
 func (p *Params) delays() int { return p.queue() + (p.Span+1)*p.sampleSize() }
 
@@ -238,8 +269,12 @@ var none = uint64(math.Float32bits(float32(math.NaN())))
 
 // Add adds a member's score of a sample; the samples of each member come in order of time and offset.
 // The caller calls Next until it returns false before the next Add. With Any, over says whether the ratio counts as one
-// above 1, of this sample or, if that has been scored, of the next one that is.
+// above 1, of this sample or, if that has been scored, of the next one that is, unless a gate turns it away.
 func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
+	if member >= p.Members {
+		p.addGate(state, member, r)
+		return false
+	}
 	score, late := r.Score, p.Lags != nil && p.Lags[member] > 0
 	if late {
 		score = p.delayed(state, member, Counted(score))
@@ -267,25 +302,7 @@ func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 		}
 		return over
 	}
-	n, size := int(state[atWaiting]), p.sampleSize()
-	queue := state[p.queue():]
-	at := n
-	for at > 0 && before(r.Time, r.Offset, queue[(at-1)*size:]) {
-		at--
-	}
-	if at > 0 && queue[(at-1)*size+sampleTime] == uint64(r.Time) && queue[(at-1)*size+sampleOffset] == uint64(r.Offset) {
-		at--
-	} else {
-		copy(queue[(at+1)*size:(n+1)*size], queue[at*size:n*size])
-		state[atWaiting]++
-		e := queue[at*size:]
-		e[sampleTime], e[sampleOffset], e[sampleAbout], e[sampleUntil], e[sampleImputed] =
-			uint64(r.Time), uint64(r.Offset), math.MaxInt64, 1<<63, 0
-		for i := range p.Members {
-			e[sampleScores+i] = none
-		}
-	}
-	e := queue[at*size:]
+	e := p.entry(state, r)
 	if r.Imputed {
 		e[sampleImputed] |= imputed
 	}
@@ -299,8 +316,43 @@ func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 	return over
 }
 
+// addGate adds a score that opens a gate. One that comes too late for its sample opens it with the next sample that is scored.
+func (p *Params) addGate(state []uint64, number int, r *Row) {
+	m := state[atMembers+number*memberSize:]
+	m[memberPlace], m[memberPlace+1], m[memberPlace+2] = 1, uint64(r.Time), uint64(r.Offset)
+	if reached(state[atScored:], r.Time, r.Offset) {
+		if r.Score > p.Gates[number-p.Members] {
+			m[gateOpen] = GateSpan
+		}
+		return
+	}
+	p.entry(state, r)[sampleScores+number] = word(Counted(r.Score), 0)
+}
+
+// entry returns the sample of a row in the queue, where it adds it if it is not there.
+func (p *Params) entry(state []uint64, r *Row) []uint64 {
+	n, size := int(state[atWaiting]), p.sampleSize()
+	queue := state[p.queue():]
+	at := n
+	for at > 0 && before(r.Time, r.Offset, queue[(at-1)*size:]) {
+		at--
+	}
+	if at > 0 && queue[(at-1)*size+sampleTime] == uint64(r.Time) && queue[(at-1)*size+sampleOffset] == uint64(r.Offset) {
+		return queue[(at-1)*size:]
+	}
+	copy(queue[(at+1)*size:(n+1)*size], queue[at*size:n*size])
+	state[atWaiting]++
+	e := queue[at*size:]
+	e[sampleTime], e[sampleOffset], e[sampleAbout], e[sampleUntil], e[sampleImputed] =
+		uint64(r.Time), uint64(r.Offset), math.MaxInt64, 1<<63, 0
+	for i := range p.heard() {
+		e[sampleScores+i] = none
+	}
+	return e
+}
+
 // widen has the times of a sample include those that a score is about. With Any, the times are those of the members
-// whose ratios are above 1, if there are such members.
+// whose ratios are above 1, if there are such members; whether their gates are open is not known yet.
 func (p *Params) widen(e []uint64, about, until int64, above bool) {
 	if p.Any && above && e[sampleImputed]&exceeds == 0 {
 		e[sampleImputed] |= exceeds
@@ -351,7 +403,7 @@ func Counted(score float32) float32 {
 	return max(0, min(math.MaxFloat32, score))
 }
 
-// Next scores the first waiting sample if all members have passed it, or too many wait, and sets terms
+// Next scores the first waiting sample if all members and gates have passed it, or too many wait, and sets terms
 // to the members' terms; with Any to their ratios, 0 without one. Of a sum it sets counted, unless it is nil, to the scores
 // that the terms were computed from (Counted), NaN without one.
 func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32) bool {
@@ -363,7 +415,7 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32
 	e := queue[:size]
 	time, offset := int64(e[sampleTime]), int64(e[sampleOffset])
 	if n <= p.Span {
-		for i := range p.Members {
+		for i := range p.heard() {
 			if !reached(state[atMembers+i*memberSize:], time, offset) {
 				return false
 			}
@@ -508,9 +560,27 @@ func (p *Params) next(queue []uint64, member int, r *Row) float32 {
 	return float32(math.NaN())
 }
 
+// shut returns the gates that are shut at a sample, by their bits, and moves them on.
+func (p *Params) shut(state, e []uint64) (gates uint64) {
+	for i, above := range p.Gates {
+		open, score := &state[atMembers+(p.Members+i)*memberSize+gateOpen], scoreOf(e[sampleScores+p.Members+i])
+		if score > above {
+			*open = GateSpan
+		}
+		switch {
+		case *open > 0:
+			*open--
+		case score == score:
+			gates |= 1 << i
+		}
+	}
+	return gates
+}
+
 // highest sets the score of a sample to the highest of the members' ratios.
 func (p *Params) highest(state, e []uint64, r *Row, terms []float64) {
 	r.WarmingUp = true
+	gates := p.shut(state, e)
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
 		score, severity := scoreOf(e[sampleScores+i]), uint8(e[sampleScores+i]>>32)
@@ -520,6 +590,10 @@ func (p *Params) highest(state, e []uint64, r *Row, terms []float64) {
 			}
 			severity, r.About = max(severity, uint8(m[memberLate]>>32)), min(r.About, int64(m[memberSince]))
 			m[memberLate], m[memberSince] = none, 0
+		}
+		if score > 1 && p.OnlyWith != nil && p.OnlyWith[i] > 0 && gates>>(p.OnlyWith[i]-1)&1 != 0 {
+			score, severity = 1, 0
+			r.TurnedAway |= 1 << i
 		}
 		terms[i] = 0
 		if score == score {
@@ -695,6 +769,12 @@ func (p *Params) Valid(state []uint64) bool {
 		}
 		mean := math.Float64frombits(m[memberMean])
 		if m[memberPlace] > 1 || m[memberCount] > uint64(p.Memory) || !(mean >= 0 && mean <= math.MaxFloat32) {
+			return false
+		}
+	}
+	for i := range p.Gates {
+		g := state[atMembers+(p.Members+i)*memberSize:]
+		if g[memberPlace] > 1 || g[gateOpen] > GateSpan || g[gateEmpty] != 0 {
 			return false
 		}
 	}

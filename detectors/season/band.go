@@ -153,6 +153,16 @@ var (
 		new(bandNumbers).each(func(*float64) { words += 2 })
 		return words
 	}()
+	bandPeriod = func() (at int) {
+		var b bandNumbers
+		found := false
+		b.each(func(p *float64) {
+			if found = found || p == &b.period; !found {
+				at += 2
+			}
+		})
+		return at
+	}()
 	bandIntervals = bandHeader
 	bandRing      = bandIntervals + intervals
 	bandBins      = bandRing + searched
@@ -219,6 +229,9 @@ func (s *bandState) close() {
 
 // BandSeen returns the number of samples that a state has seen.
 func BandSeen(state []uint32) int { return int(float64Of(state)) }
+
+// BandInSeason reports whether a state has a period in use.
+func BandInSeason(state []uint32) bool { return float64Of(state[bandPeriod:]) > 0 }
 
 // count returns the increment of a counter, and x of others. ok is false where there is none.
 func (s *bandState) count(x float64) (value float64, ok bool) {

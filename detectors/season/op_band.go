@@ -119,6 +119,16 @@ func (d *band) Left(carry detectors.Words) int {
 	return detectors.LeftOf(carry, BandWords, d.p.MinPoints, BandSeen)
 }
 
+// InSeason reports whether each value has a period in use.
+func (d *band) InSeason(carry detectors.Words) bool {
+	for at := 0; at < len(carry); at += BandWords {
+		if !BandInSeason(carry[at:]) {
+			return false
+		}
+	}
+	return len(carry) > 0
+}
+
 // Size returns the scores and what else there is of a task. Dim counts the time.
 func (d *band) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if n, ok = d.Steady.Size(v); ok {

@@ -231,6 +231,8 @@ type reasons struct {
 	found    bool
 	severity uint8
 	said     []anomaly.MemberScore
+	// Likewise: the members, by their bits, whose scores over their thresholds a gate has turned away.
+	turnedAway uint64
 	// Of an ensemble that sums: what the member says that carries the score; nil: none says anything.
 	carrier *anomaly.MemberScore
 }
@@ -464,7 +466,7 @@ func (why *reasons) covered(tasks *taskQueue[*Key], field int, last *anomaly.Ran
 	}, last)
 }
 
-// feed passes a detector's row to the ensembles that it is a member of, and makes their
+// feed passes a detector's row to the ensembles that it is a member or a gate of, and makes their
 // rows of the samples for which all members have rows. An ensemble has no tasks: it scores the rows of its members,
 // warming-up ones included, in the order in which Apply makes them. That order does not depend on the batches, so its
 // rows do not either. Its state of a series is a ScoreState, which a replay computes again from the members' scores. why is nil
@@ -479,13 +481,19 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		said := ensemble.Row{
 			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
 		}
-		if e.Combined.Any {
+		gate := f.Member >= e.Dim
+		switch {
+		case gate:
+			if said.Score = nan; why.inSeason() {
+				said.Score = r.Judged
+			}
+		case e.Combined.Any:
 			said.Score, said.Severity, said.OpenAfter = ratio(r), r.Severity, 1
 			if d.Judged && d.Alarm.Events != nil {
 				said.OpenAfter = d.Alarm.Events.OpenAfter
 			}
 		}
-		if said.Score != said.Score {
+		if said.Score != said.Score && !gate {
 			said.Remaining = k.Awaited(d, r.Remaining, e.Combined.Any)
 		}
 		carries := e.Carriers != nil && mayCarry(k, e, e.Combined.Reach(state, f.Member, &said))
@@ -503,7 +511,7 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 			case out.Imputed:
 				row.State = RowImputed
 			}
-			why := reasons{found: e.Combined.Any && out.Score > 1, severity: out.Severity}
+			why := reasons{found: e.Combined.Any && out.Score > 1, severity: out.Severity, turnedAway: out.TurnedAway}
 			if e.Combined.Shares(shares, terms) {
 				why.shares = shares
 			}
@@ -512,6 +520,12 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 				s.saveAlerts(k, e.Alert, a)
 				if e.Combined.Any {
 					why.said = a.Events.MembersUntil(row.Time, row.Offset)
+					if out.TurnedAway != 0 {
+						why.said = slices.DeleteFunc(why.said, func(m anomaly.MemberScore) bool {
+							i := slices.Index(e.Gated, m.Member)
+							return i >= 0 && out.TurnedAway>>i&1 != 0
+						})
+					}
 				} else {
 					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, s.judge.carriersOf(e, terms, counted))
 				}
@@ -561,6 +575,15 @@ func (s *State) keepMember(k *Key, e *series.SetDetector, said *anomaly.MemberSc
 	a.Events.KeepMember(said, why.values(&s.tasks))
 }
 
+// inSeason reports whether the detector of a score, a detectors.Seasonal, has a season in use: of each task the one that it has left.
+func (why *reasons) inSeason() bool {
+	if why == nil {
+		return false
+	}
+	next := why.b.Tasks[why.p.Index].Next
+	return why.p.Detector.Seasonal.InSeason(why.b.Out[next.Off:][:next.Len])
+}
+
 // replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.
 type replacing struct {
 	*rules.DetectorReading
@@ -578,7 +601,7 @@ func (s *State) replaced(k *Key, d *series.SetDetector, offset int64) bool {
 	}
 	for _, f := range d.Feeds {
 		e := &k.Set.Ensembles[f.Ensemble]
-		if e.Combined.Any && e.Judged && e.Alarm.Events != nil && !e.Alarm.Shadow {
+		if f.Member < e.Dim && e.Combined.Any && e.Judged && e.Alarm.Events != nil && !e.Alarm.Shadow {
 			return true
 		}
 	}

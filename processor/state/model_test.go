@@ -106,6 +106,7 @@ type modelKey struct {
 	passed       map[[2]int][2]int64  // the same: time and offset of the last row
 	runs         map[[2]int]int       // of ratios above 1
 	overdue      map[[2]int][]flat    // such ratios, too late for their samples
+	open         map[[2]int]int       // by ensemble and gate: samples for which it stays open
 	heard        map[int][]anomaly.MemberScore
 	summary      [][]float64
 	left         []int // rows in it
@@ -165,6 +166,11 @@ func (m *model) reads(i int, name []byte) bool {
 				return false
 			}
 		}
+		for _, g := range d.Ensemble.Gates {
+			if !m.reads(g.Detector, name) {
+				return false
+			}
+		}
 	}
 	return d.Keys == nil || d.Keys(name)
 }
@@ -172,7 +178,7 @@ func (m *model) reads(i int, name []byte) bool {
 // modelSaid is what the members of an ensemble say of a sample; nil: nothing yet.
 type modelSaid struct {
 	time, offset int64
-	rows         map[int]flat // by member
+	rows         map[int]flat // by member; of gate g by -1-g
 	past         map[int]bool
 }
 
@@ -187,70 +193,96 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 	in := m.in // before an ensemble's score is judged
 	for e := range m.cfg.Detectors {
 		d := &m.cfg.Detectors[e]
-		if d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i) || !m.reads(e, k.name) {
+		if d.Ensemble == nil || !m.reads(e, k.name) {
 			continue
 		}
-		own := row
-		row := m.delayed(k, e, i, row)
-		if d.Ensemble.Any {
-			said := anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: row.time, Offset: row.offset, Until: row.till,
-				Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
-			row = m.counted(k, [2]int{e, i}, row)
-			if m.cfg.Detectors[i].Events != nil {
-				said.Expected, said.Actual, said.Contribution, said.Deviation = in.Expected, in.Actual, in.Contribution, in.Deviation
-			}
-			if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
-				k.heard[e] = append(k.heard[e], said)
+		if slices.Contains(d.Ensemble.Members, i) {
+			m.hearMember(k, e, i, row, in)
+		}
+		for g, gate := range d.Ensemble.Gates {
+			if said := row; gate.Detector == i {
+				if !m.cfg.Detectors[i].Detector.(*fake).InSeason(k.carry[i]) {
+					said.judged = math.Float32bits(float32(math.NaN()))
+				}
+				m.line(k, e, -1-g, said)
 			}
 		}
-		sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
-		if score := math.Float32frombits(own.judged); sums && score == score && in.Deviation != nil {
-			if r := m.reach(k, e, i, &own); r > 0 && 1.05*r > float64(d.Threshold.Least(k.history[e])) {
-				k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
-					Until: own.till,
-					Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation})
-			}
-		}
-		k.passed[[2]int{e, i}] = [2]int64{own.time, own.offset}
-		line := k.line[e]
-		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset && s.time == row.time }) {
-			line = append(line, modelSaid{row.time, row.offset, map[int]flat{}, map[int]bool{}})
-		}
-		slices.SortFunc(line, func(a, b modelSaid) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset)) })
-		for _, s := range line {
-			s.past[i] = s.past[i] || s.time < row.time || s.time == row.time && s.offset <= row.offset
-			if s.offset == row.offset && s.time == row.time {
-				s.rows[i] = row
-			}
-		}
-		// A new sample is one that those have got past that have got past a later one.
-		for n := len(line) - 2; n >= 0; n-- {
-			for j := range line[n+1].past {
-				line[n].past[j] = line[n].past[j] || line[n+1].past[j]
-			}
-		}
-		span := 1
-		for _, j := range d.Ensemble.Members {
-			span = max(span, m.cfg.Detectors[j].Stride)
-		}
-		scored := k.scored[e]
-		for len(line) > 0 {
-			first := line[0]
-			late := len(scored) > 0 && slices.ContainsFunc(scored, func(s modelSaid) bool {
-				return s.time > first.time || s.time == first.time && s.offset >= first.offset
-			})
-			all := !slices.ContainsFunc(d.Ensemble.Members, func(j int) bool { return !first.past[j] })
-			if !late && !all && len(line) <= span {
-				break
-			}
-			line = line[1:]
-			if !late {
-				scored = append(scored, first)
-			}
-			m.combine(k, e, first, late)
-		}
-		k.line[e], k.scored[e] = line, scored
 	}
+}
+
+// hearMember has ensemble e hear a row of its member i.
+func (m *model) hearMember(k *modelKey, e, i int, row flat, in anomaly.Input) {
+	d := &m.cfg.Detectors[e]
+	own := row
+	row = m.delayed(k, e, i, row)
+	if d.Ensemble.Any {
+		said := anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: row.time, Offset: row.offset, Until: row.till,
+			Score: math.Float32frombits(row.judged), Threshold: math.Float32frombits(row.threshold)}
+		row = m.counted(k, [2]int{e, i}, row)
+		if m.cfg.Detectors[i].Events != nil {
+			said.Expected, said.Actual, said.Contribution, said.Deviation = in.Expected, in.Actual, in.Contribution, in.Deviation
+		}
+		if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
+			k.heard[e] = append(k.heard[e], said)
+		}
+	}
+	sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
+	if score := math.Float32frombits(own.judged); sums && score == score && in.Deviation != nil {
+		if r := m.reach(k, e, i, &own); r > 0 && 1.05*r > float64(d.Threshold.Least(k.history[e])) {
+			k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
+				Until: own.till,
+				Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation})
+		}
+	}
+	k.passed[[2]int{e, i}] = [2]int64{own.time, own.offset}
+	m.line(k, e, i, row)
+}
+
+// line has ensemble e take a row of its member i, or of gate -1-i, and score the samples that can be.
+func (m *model) line(k *modelKey, e, i int, row flat) {
+	d := &m.cfg.Detectors[e]
+	line := k.line[e]
+	if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset && s.time == row.time }) {
+		line = append(line, modelSaid{row.time, row.offset, map[int]flat{}, map[int]bool{}})
+	}
+	slices.SortFunc(line, func(a, b modelSaid) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset)) })
+	for _, s := range line {
+		s.past[i] = s.past[i] || s.time < row.time || s.time == row.time && s.offset <= row.offset
+		if s.offset == row.offset && s.time == row.time {
+			s.rows[i] = row
+		}
+	}
+	// A new sample is one that those have got past that have got past a later one.
+	for n := len(line) - 2; n >= 0; n-- {
+		for j := range line[n+1].past {
+			line[n].past[j] = line[n].past[j] || line[n+1].past[j]
+		}
+	}
+	span := 1
+	for _, j := range heardBy(d.Ensemble) {
+		span = max(span, m.cfg.Detectors[j].Stride)
+	}
+	ids := slices.Clone(d.Ensemble.Members)
+	for g := range d.Ensemble.Gates {
+		ids = append(ids, -1-g)
+	}
+	scored := k.scored[e]
+	for len(line) > 0 {
+		first := line[0]
+		late := len(scored) > 0 && slices.ContainsFunc(scored, func(s modelSaid) bool {
+			return s.time > first.time || s.time == first.time && s.offset >= first.offset
+		})
+		all := !slices.ContainsFunc(ids, func(j int) bool { return !first.past[j] })
+		if !late && !all && len(line) <= span {
+			break
+		}
+		line = line[1:]
+		if !late {
+			scored = append(scored, first)
+		}
+		m.combine(k, e, first, late)
+	}
+	k.line[e], k.scored[e] = line, scored
 }
 
 // reach is what ensemble.Params.Reach returns of a row of the i-th detector.
@@ -489,7 +521,23 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	missing := math.Float32bits(float32(math.NaN()))
 	out := flat{string(k.name), int32(e), RowWarmingUp, missing, said.offset, said.time, said.time, said.time, false, 0, missing, missing,
 		0, 0}
-	members := m.cfg.Detectors[e].Ensemble.Members
+	ensemble := m.cfg.Detectors[e].Ensemble
+	members := ensemble.Members
+	shut := map[int]bool{} // gates, from 1 on
+	for g, gate := range ensemble.Gates {
+		pair := [2]int{e, g}
+		row, there := said.rows[-1-g]
+		score := math.Float32frombits(row.judged)
+		if there && score > gate.Above {
+			k.open[pair] = 48
+		}
+		if late {
+			continue
+		}
+		shut[g+1] = there && score == score && k.open[pair] == 0
+		k.open[pair] = max(0, k.open[pair]-1)
+	}
+	gated := func(n int) bool { return ensemble.OnlyWith != nil && shut[ensemble.OnlyWith[n]] }
 	var some, above []flat
 	ratios, imputed := make([]float64, len(members)), false
 	for _, j := range members {
@@ -514,7 +562,8 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	var heard []anomaly.MemberScore
 	k.heard[e] = slices.DeleteFunc(k.heard[e], func(s anomaly.MemberScore) bool {
 		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
-		if now {
+		by := slices.IndexFunc(members, func(j int) bool { return m.cfg.Detectors[j].Name == s.Member })
+		if now && !gated(by) {
 			heard = append(heard, s)
 		}
 		return now
@@ -543,6 +592,9 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 			ratio := float64(math.Float32frombits(row.judged))
 			if ratio != ratio {
 				continue
+			}
+			if gated(n) {
+				ratio = math.Min(ratio, 1)
 			}
 			ratios[n] = max(ratios[n], ratio)
 			if !(best > ratio) {
@@ -681,7 +733,7 @@ func (m *model) sample(sm Sample, turn int64) {
 			wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
 			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, judged: map[[2]int][]float32{},
-			heard: map[int][]anomaly.MemberScore{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{},
+			heard: map[int][]anomaly.MemberScore{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{}, open: map[[2]int]int{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]anomaly.State, n)}
 		m.keys = append(m.keys, k)
 	}

@@ -192,6 +192,22 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 	case 1:
 		d.Ensemble.Align = true
 	}
+	for i := range d.Ensemble.Members {
+		if !d.Ensemble.Any || r.IntN(2) == 0 {
+			continue
+		}
+		if d.Ensemble.OnlyWith == nil {
+			d.Ensemble.OnlyWith = make([]int, len(members))
+		}
+		if r.IntN(3) > 0 || len(d.Ensemble.Gates) == 0 {
+			gate := series.Gate{Detector: r.IntN(len(cfg.Detectors)), Above: float32(20 * (0.1 + r.Float64()))}
+			if cfg.Detectors[gate.Detector].Ensemble != nil {
+				gate.Detector = members[0]
+			}
+			d.Ensemble.Gates = append(d.Ensemble.Gates, gate)
+		}
+		d.Ensemble.OnlyWith[i] = 1 + r.IntN(len(d.Ensemble.Gates))
+	}
 	d.Ensemble.Max = !d.Ensemble.Any && r.IntN(2) == 0
 	if r.IntN(3) == 0 {
 		d.Smooth = threshold.Smoothing(2 + r.IntN(5))
@@ -210,6 +226,11 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 			for i, m := range e.Ensemble.Members {
 				if m >= at {
 					e.Ensemble.Members[i]++
+				}
+			}
+			for i := range e.Ensemble.Gates {
+				if g := &e.Ensemble.Gates[i]; g.Detector >= at {
+					g.Detector++
 				}
 			}
 		}

@@ -62,6 +62,11 @@ func (c *Config) decided() *rules.Decided {
 					reading.Members = append(reading.Members, c.Detectors[m].Name)
 				}
 			}
+			for _, g := range e.Gates {
+				if g.Detector >= 0 && g.Detector < len(c.Detectors) {
+					reading.Gates = append(reading.Gates, c.Detectors[g.Detector].Name)
+				}
+			}
 			reading.Replaces = e.Any && d.Threshold != nil && d.Events != nil
 		case d.Window < 0 || d.Window >= len(c.Windows) || d.Detector == nil:
 			continue
@@ -301,7 +306,7 @@ func ensembleUnread(in *rules.Reading, e *rules.DetectorReading) func(key []byte
 		return nil
 	}
 	var unread []func(key []byte) bool
-	for _, name := range append([]string{e.Name}, e.Members...) {
+	for _, name := range slices.Concat([]string{e.Name}, e.Members, e.Gates) {
 		if test := unreadBy(in, func(o *rules.DetectorReading) bool { return o.Name == name }); test != nil {
 			unread = append(unread, test)
 		}

@@ -295,10 +295,19 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 // Both together would not be comparable: what is pending of a detector that is replaced depends on its keys' snapshots.
 func judges(try int) bool { return try%2 == 0 }
 
+// heardBy returns the detectors whose rows an ensemble takes.
+func heardBy(e *series.Ensemble) []int {
+	list := slices.Clone(e.Members)
+	for _, g := range e.Gates {
+		list = append(list, g.Detector)
+	}
+	return list
+}
+
 // otherFingerprint gives a detector another fingerprint, and so the ensembles that it is a member of.
 func otherFingerprint(c *Config, i int, fingerprint uint64) {
 	for j := range c.Detectors {
-		if d := &c.Detectors[j]; j == i || d.Ensemble != nil && slices.Contains(d.Ensemble.Members, i) {
+		if d := &c.Detectors[j]; j == i || d.Ensemble != nil && slices.Contains(heardBy(d.Ensemble), i) {
 			d.Fingerprint = fingerprint + uint64(j)
 		}
 	}
@@ -310,7 +319,7 @@ func otherWindow(c *Config, w, try, from int) {
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		on := func(m int) bool { return c.Detectors[m].Window == w }
-		if d.Ensemble != nil && slices.ContainsFunc(d.Ensemble.Members, on) {
+		if d.Ensemble != nil && slices.ContainsFunc(heardBy(d.Ensemble), on) {
 			d.Fingerprint = uint64(from) + uint64(100*try+2000+i)
 		}
 	}
@@ -323,7 +332,7 @@ func withoutDetector(c *Config, i int) {
 	var left []series.DetectorConfig
 	places := map[int]int{}
 	for j, d := range was {
-		if j != i && (d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i)) {
+		if j != i && (d.Ensemble == nil || !slices.Contains(heardBy(d.Ensemble), i)) {
 			places[j] = len(left)
 			left = append(left, d)
 		}
@@ -336,6 +345,9 @@ func withoutDetector(c *Config, i int) {
 	for _, d := range left {
 		for m := 0; d.Ensemble != nil && m < len(d.Ensemble.Members); m++ {
 			d.Ensemble.Members[m] = places[d.Ensemble.Members[m]]
+		}
+		for g := 0; d.Ensemble != nil && g < len(d.Ensemble.Gates); g++ {
+			d.Ensemble.Gates[g].Detector = places[d.Ensemble.Gates[g].Detector]
 		}
 	}
 	c.Detectors = left
@@ -587,7 +599,7 @@ func cloneDetectors(list []series.DetectorConfig) []series.DetectorConfig {
 	for i := range list {
 		if e := list[i].Ensemble; e != nil {
 			is := *e
-			is.Members = slices.Clone(e.Members)
+			is.Members, is.Gates = slices.Clone(e.Members), slices.Clone(e.Gates)
 			list[i].Ensemble = &is
 		}
 	}

@@ -24,7 +24,8 @@ type Watched struct {
 	Deviation                      *anomaly.Deviation // of the score, likewise
 	// Terms and Shares are those of an ensemble's members, in their order: the score is the sum of the terms.
 	Terms, Shares []float64
-	Open          bool // an anomaly of the detector was open before the score
+	TurnedAway    uint64 // members of an ensemble of any, by their bits, whose scores over their thresholds a gate has turned away
+	Open          bool   // an anomaly of the detector was open before the score
 }
 
 // watched passes a judged score to Config.Watch.
@@ -32,6 +33,7 @@ func (s *State) watched(d *series.SetDetector, a *series.Alert, r *Row, why *rea
 	w := Watched{Row: *r, Rank: rank, Open: a.Events.Open()}
 	if p := why.p; p == nil {
 		w.Terms, w.Shares = slices.Clone(s.judge.terms[:d.Dim]), slices.Clone(why.shares)
+		w.TurnedAway = why.turnedAway
 	} else {
 		w.Task, w.Fresh = why.b.Rows(int(p.Index)), why.i
 		if p.Valued {

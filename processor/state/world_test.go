@@ -76,6 +76,9 @@ func (f *fake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detec
 	return dst
 }
 
+// InSeason: a fake's carry says so by its first word.
+func (f *fake) InSeason(carry detectors.Words) bool { return len(carry) > 0 && carry[0]%3 > 0 }
+
 // Incomplete: a fake takes a missing value for a number.
 func (f *fake) Incomplete() {}
 

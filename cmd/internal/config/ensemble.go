@@ -45,7 +45,7 @@ const (
 // memberSettings are the settings that every detector has except an ensemble: they belong to its members. sumSettings are those that
 // ensembles of any do not have.
 var (
-	memberSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE", "UNTIL"}
+	memberSettings = []string{"WINDOW", "STRIDE", "FIELDS", "SCALE", "UNTIL", "ONLY_WITH"}
 	sumSettings    = []string{"MEMORY", "MIN_POINTS", "ALIGN", "WEIGHTS"}
 )
 
@@ -70,6 +70,73 @@ func (d *DetectorSettings) weights() (list []float64) {
 // judgedByAny reports whether an ensemble of any uses the verdicts on a detector's scores.
 func (c *Config) judgedByAny(d *DetectorSettings) bool {
 	return slices.ContainsFunc(c.Detectors, func(e DetectorSettings) bool { return e.isAny() && slices.Contains(e.Members, d.Name) })
+}
+
+// onlyWith returns the detector and the number of ONLY_WITH; ok is false where it has another form.
+func (d *DetectorSettings) onlyWith() (name string, above float32, ok bool) {
+	name, number, _ := strings.Cut(d.OnlyWith, ":")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 32)
+	return strings.TrimSpace(name), float32(x), err == nil && name != "" && x > 0 && x <= math.MaxFloat32
+}
+
+// onlyWith checks ONLY_WITH of a detector.
+func (k *checker) onlyWith(short string, d *DetectorSettings) {
+	if d.OnlyWith == "" || d.isEnsemble() {
+		return
+	}
+	name, _, ok := d.onlyWith()
+	if !ok {
+		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is no detector with a number above 0", d.OnlyWith), "write it like band:8")
+		return
+	}
+	if !k.c.judgedByAny(d) {
+		k.add(short+"ONLY_WITH", "no ensemble with COMBINE=any has the detector as a member", "add it to the MEMBERS of one, or remove this")
+	}
+	at := slices.IndexFunc(k.c.Detectors, func(o DetectorSettings) bool { return o.Name == name })
+	const another = "name a detector of op band"
+	if at < 0 {
+		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix), another)
+		return
+	}
+	of := &k.c.Detectors[at]
+	built, err := of.Build()
+	if _, seasonal := built.(detectors.Seasonal); err == nil && !seasonal {
+		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is of op %s, which finds no period", name, of.Op), another)
+		return
+	}
+	if of.Stride > ensemble.MaxSpan {
+		k.add(short+"ONLY_WITH", fmt.Sprintf("%q has a stride of %d", name, of.Stride), fmt.Sprintf("set it to %d at most", ensemble.MaxSpan))
+	}
+	if !slices.Equal(cleanList(of.Keys), cleanList(d.Keys)) {
+		k.add(short+"ONLY_WITH", fmt.Sprintf("%q reads other series", name), "set the KEYS of both to the same")
+	}
+}
+
+// addGates adds what its members have in ONLY_WITH to an ensemble of any, once they are known. It returns the fingerprint's part.
+func (c *Config) addGates(e *series.Ensemble, ks *state.Config) (canonical string, err error) {
+	for i, at := range e.Members {
+		d := &c.Detectors[at]
+		if d.OnlyWith == "" {
+			continue
+		}
+		name, above, ok := d.onlyWith()
+		of := slices.IndexFunc(c.Detectors, func(o DetectorSettings) bool { return o.Name == name })
+		if !ok || of < 0 || c.Detectors[of].isEnsemble() {
+			return "", fmt.Errorf("%sONLY_WITH: %q is no detector with a method and a number", DetectorPrefix(d.Name), d.OnlyWith)
+		}
+		gate := series.Gate{Detector: of, Above: above}
+		number := slices.Index(e.Gates, gate)
+		if number < 0 {
+			number, e.Gates = len(e.Gates), append(e.Gates, gate)
+		}
+		if e.OnlyWith == nil {
+			e.OnlyWith = make([]int, len(e.Members))
+		}
+		e.OnlyWith[i] = number + 1
+		g := &ks.Detectors[of]
+		canonical += fmt.Sprintf(";only-with=%d,%v,%016x,%016x", i, above, g.Fingerprint, ks.Windows[g.Window].Fingerprint)
+	}
+	return canonical, nil
 }
 
 // addEnsembles sets the configuration of the ensembles, once their members have theirs.
@@ -101,6 +168,13 @@ func (c *Config) addEnsembles(ks *state.Config) error {
 			e.Members = append(e.Members, at)
 			m := &ks.Detectors[at]
 			canonical += fmt.Sprintf(";member=%q,%016x,%016x", name, m.Fingerprint, ks.Windows[m.Window].Fingerprint)
+		}
+		if e.Any {
+			gates, err := c.addGates(e, ks)
+			if err != nil {
+				return err
+			}
+			canonical += gates
 		}
 		patterns, keys, err := keyPatterns(d.Keys)
 		if err != nil {

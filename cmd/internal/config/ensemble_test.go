@@ -8,6 +8,7 @@ import (
 
 	"odradek/processor"
 	"odradek/processor/state"
+	"odradek/processor/state/series"
 )
 
 func ensembleOf(more ...string) []string {
@@ -135,6 +136,76 @@ func TestBadEnsembles(t *testing.T) {
 		_, faults, _ := Parse(minimal(ensembleOf(more...)...))
 		if !slices.ContainsFunc(faults, func(f Fault) bool { return strings.HasSuffix(f.Name, tt[1]) }) {
 			t.Errorf("%s: faults are %v", tt[0], faults)
+		}
+	}
+}
+
+// gatedBy returns lines with detectors x, y and band, an ensemble of any of x and y, and further settings of detectors.
+func gatedBy(settings string) []string {
+	lines := []string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=x,both,y,band", "ODRADEK_DETECTOR_BAND_OP=band"}
+	for _, s := range strings.Fields("BOTH_OP=ensemble BOTH_COMBINE=any BOTH_MEMBERS=y,x " + settings) {
+		lines = append(lines, "ODRADEK_DETECTOR_"+s)
+	}
+	return lines
+}
+
+// TestOnlyWith: an ensemble of any has the gates of its members, each once, and a fingerprint that follows theirs. Its members' do not.
+func TestOnlyWith(t *testing.T) {
+	prints := map[uint64]string{}
+	var member uint64
+	for settings, want := range map[string]*series.Ensemble{
+		"":                                      {},
+		"X_ONLY_WITH=band:8":                    {Gates: []series.Gate{{Detector: 3, Above: 8}}, OnlyWith: []int{0, 1}},
+		"X_ONLY_WITH=band:9.5":                  {Gates: []series.Gate{{Detector: 3, Above: 9.5}}, OnlyWith: []int{0, 1}},
+		"Y_ONLY_WITH=band:8":                    {Gates: []series.Gate{{Detector: 3, Above: 8}}, OnlyWith: []int{1, 0}},
+		"X_ONLY_WITH=band:8 BAND_RATE=0.001":    {Gates: []series.Gate{{Detector: 3, Above: 8}}, OnlyWith: []int{0, 1}},
+		"X_ONLY_WITH=band:8 Y_ONLY_WITH=band:8": {Gates: []series.Gate{{Detector: 3, Above: 8}}, OnlyWith: []int{1, 1}},
+		"X_ONLY_WITH=band:8 Y_ONLY_WITH=band:9": {Gates: []series.Gate{{Detector: 3, Above: 9}, {Detector: 3, Above: 8}}, OnlyWith: []int{1, 2}},
+	} {
+		c, ks := stateOf(t, settings, gatedBy(settings)...)
+		e, print := ks.Detectors[1].Ensemble, ks.Detectors[1].Fingerprint
+		if !slices.Equal(e.Gates, want.Gates) || !slices.Equal(e.OnlyWith, want.OnlyWith) {
+			t.Errorf("%s: gates %v of %v, want %v of %v", settings, e.Gates, e.OnlyWith, want.Gates, want.OnlyWith)
+		}
+		if other, ok := prints[print]; ok {
+			t.Errorf("%q and %q have one fingerprint", other, settings)
+		}
+		if prints[print] = settings; member != 0 && ks.Detectors[0].Fingerprint != member {
+			t.Errorf("%s: another fingerprint of a member", settings)
+		}
+		member = ks.Detectors[0].Fingerprint
+		said := slices.ContainsFunc(c.StateSettings(ks)[1].Op, func(s processor.StoredSetting) bool {
+			return strings.HasSuffix(s.Name, "_ONLY_WITH") && strings.HasPrefix(s.Value, "band:")
+		})
+		if said != (want.Gates != nil) {
+			t.Errorf("%s: the settings behind the fingerprint are %v", settings, c.StateSettings(ks)[1].Op)
+		}
+	}
+}
+
+// TestBadOnlyWith: a setting that cannot work is a fault that says what to do.
+func TestBadOnlyWith(t *testing.T) {
+	for settings, want := range map[string]string{
+		"X_ONLY_WITH=band":                              "write it like band:8",
+		"X_ONLY_WITH=band:x":                            "write it like band:8",
+		"X_ONLY_WITH=band:0":                            "write it like band:8",
+		"X_ONLY_WITH=band:NaN":                          "write it like band:8",
+		"X_ONLY_WITH=:8":                                "write it like band:8",
+		"X_ONLY_WITH=bond:8":                            "name a detector of op band",
+		"X_ONLY_WITH=y:8":                               "name a detector of op band",
+		"X_ONLY_WITH=both:8":                            "name a detector of op band",
+		"X_ONLY_WITH=band:8 BOTH_COMBINE=sum":           "add it to the MEMBERS of one",
+		"BAND_ONLY_WITH=band:8":                         "add it to the MEMBERS of one",
+		"X_ONLY_WITH=band:8 BAND_KEYS=a*":               "set the KEYS of both",
+		"X_ONLY_WITH=band:8 BAND_STRIDE=5000":           "set it to 4096",
+		"BOTH_ONLY_WITH=band:8":                         "remove it",
+		"X_ONLY_WITH=bond:8 BOTH_MEMBERS=y,band X_K=11": "add it to the MEMBERS of one",
+	} {
+		_, faults, _ := Parse(minimal(gatedBy(settings)...))
+		if !slices.ContainsFunc(faults, func(f Fault) bool {
+			return strings.HasSuffix(f.Name, "_ONLY_WITH") && strings.Contains(f.Fix, want)
+		}) {
+			t.Errorf("%s: faults are %v", settings, faults)
 		}
 	}
 }

@@ -42,6 +42,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 			vars[name] = value
 		}
 	}
+	var gated []string
 	for _, d := range p.of(values) {
 		settings := strings.Fields(d.One)
 		if values > 1 {
@@ -70,9 +71,29 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 				vars[pre+"COMBINE"] == combineAny && slices.Contains(sumSettings, name):
 				continue
 			}
+			if name == "ONLY_WITH" && vars[pre+name] == "" {
+				gated = append(gated, d.Name)
+			}
 			set(pre+name, value)
 		}
 	}
+	for _, name := range gated {
+		if !c.canGate(vars, name) {
+			delete(vars, DetectorPrefix(name)+"ONLY_WITH")
+		}
+	}
+}
+
+// canGate reports whether ONLY_WITH of a preset's detector means something with the settings that vars has: others may have replaced the
+// ensemble, or the detector that it names.
+func (c *Config) canGate(vars map[string]string, name string) bool {
+	of, _, _ := strings.Cut(vars[DetectorPrefix(name)+"ONLY_WITH"], ":")
+	same := vars[DetectorPrefix(of)+"OP"] == "band" && vars[DetectorPrefix(of)+"KEYS"] == vars[DetectorPrefix(name)+"KEYS"]
+	return same && slices.ContainsFunc(c.Detect.Names, func(e string) bool {
+		pre := DetectorPrefix(e)
+		return vars[pre+"OP"] == ensembleSpec.Name && vars[pre+"COMBINE"] == combineAny &&
+			slices.Contains(cleanList(strings.Split(vars[pre+"MEMBERS"], ",")), name)
+	})
 }
 
 // strayDetectors reports settings of detectors that a preset does not have.

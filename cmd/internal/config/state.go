@@ -281,8 +281,16 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 	}
 	for i := range c.Detectors { // the fingerprint of an ensemble has those of its members and of their windows
 		for j := range c.Detectors {
-			if slices.Contains(c.Detectors[i].Members, c.Detectors[j].Name) {
-				list[i].Include(&list[j])
+			e, m := &c.Detectors[i], &c.Detectors[j]
+			if !slices.Contains(e.Members, m.Name) {
+				continue
+			}
+			list[i].Include(&list[j])
+			name, _, _ := m.onlyWith()
+			gate := slices.IndexFunc(c.Detectors, func(o DetectorSettings) bool { return o.Name == name })
+			if e.isAny() && gate >= 0 {
+				list[i].Op = append(list[i].Op, processor.StoredSetting{Name: DetectorPrefix(m.Name) + "ONLY_WITH", Value: m.OnlyWith})
+				list[i].Include(&list[gate])
 			}
 		}
 	}

@@ -52,6 +52,7 @@ func (x *explainer) place(offset int64) int64 {
 func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*Explanation, error) {
 	seen := map[int]*Explanation{}
 	var terms, shares []float64
+	var turnedAway uint64
 	watch := func(w *state.Watched) {
 		if w.Offset != offset {
 			return
@@ -59,7 +60,7 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 		d := int(w.Detector)
 		seen[d] = x.describe(d, w)
 		if d == detector {
-			terms, shares = w.Terms, w.Shares
+			terms, shares, turnedAway = w.Terms, w.Shares, w.TurnedAway
 			x.judged = Number(w.Judged)
 			if c := &x.c.State.Detectors[d]; c.Ensemble == nil {
 				x.task, x.fresh, x.smooth = clone(&w.Task), w.Fresh, c.Smooth > 1
@@ -80,7 +81,8 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 	if ensemble := x.c.State.Detectors[detector].Ensemble; ensemble != nil {
 		e.any, e.max = ensemble.Any, ensemble.Max
 		for k, i := range ensemble.Members {
-			m := Member{Detector: x.c.State.Detectors[i].Name, Score: none, Share: none, Term: Number(terms[k]), Of: seen[i]}
+			m := Member{Detector: x.c.State.Detectors[i].Name, Score: none, Share: none, Term: Number(terms[k]), Of: seen[i],
+				TurnedAway: turnedAway>>k&1 != 0}
 			if m.Of != nil {
 				m.Score = m.Of.Judged
 			} else if ensemble.Any {

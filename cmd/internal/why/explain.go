@@ -225,6 +225,9 @@ func (c *Config) explainScore(ctx context.Context, r *Report, anomaly *found, s 
 	concerned := []int{detector}
 	if d.Ensemble != nil {
 		concerned = append(concerned, d.Ensemble.Members...)
+		for _, g := range d.Ensemble.Gates {
+			concerned = append(concerned, g.Detector)
+		}
 	}
 	reads := func(i int) bool { return slices.Contains(concerned, i) }
 	f, err := c.fold(ctx, c.foldConfig(anomaly.key, reads, nil), s, s.samples, s.from)

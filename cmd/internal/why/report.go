@@ -198,6 +198,8 @@ type Member struct {
 	Term  Number       `json:"term"`
 	Share Number       `json:"share"`
 	Of    *Explanation `json:"of,omitempty"`
+	// TurnedAway: the score is above the member's threshold, but the detector of ONLY_WITH did not agree, so Term is 1.
+	TurnedAway bool `json:"turned_away,omitempty"`
 }
 
 // Silence explains the anomaly of a silent series.

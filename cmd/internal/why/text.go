@@ -226,7 +226,11 @@ func (e *Explanation) tables() (all []table) {
 	}
 	var rows [][]string
 	for _, m := range e.Members {
-		rows = append(rows, []string{m.Detector, number(m.Score), number(m.Term), share(m.Share)})
+		name := m.Detector
+		if m.TurnedAway {
+			name += " (turned away: ONLY_WITH)"
+		}
+		rows = append(rows, []string{name, number(m.Score), number(m.Term), share(m.Share)})
 	}
 	if e.any {
 		add("members: the score is the highest of score / threshold", []string{"member", "score", "score / threshold", "share"}, rows)

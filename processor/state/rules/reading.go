@@ -119,8 +119,10 @@ type DetectorReading struct {
 	Window, Fingerprint uint64
 	Keys                []string `json:",omitempty"` // patterns of the series that it reads; none: all
 	Rows                int      `json:",omitempty"` // of the window that it needs
-	// Members are those of an ensemble, which is on no window and reads the series that they all read, too; none: it is a method.
+	// Members are those of an ensemble, which is on no window and reads the series that they and the detectors of its gates all read, too;
+	// none: it is a method.
 	Members []string `json:",omitempty"`
+	Gates   []string `json:",omitempty"`
 	// Replaces: the ensemble makes the anomalies of its members' scores, unless it is in shadow mode.
 	Replaces bool `json:",omitempty"`
 }

@@ -167,6 +167,16 @@ func (c *check) ensemble(d *DetectorConfig) {
 		}
 		seen[i] = true
 	}
+	for _, g := range d.Ensemble.Gates {
+		if g.Detector < 0 || g.Detector >= len(c.dets) {
+			c.bad("ensemble %q: gate of detector %d of %d", d.Name, g.Detector, len(c.dets))
+			return
+		}
+		of := &c.dets[g.Detector]
+		if _, ok := of.Detector.(detectors.Seasonal); !ok || c.gridOf(g.Detector) != nil {
+			c.bad("ensemble %q: its gate %q knows no season", d.Name, of.Name)
+		}
+	}
 	if err := d.Ensemble.Combination(func(i int) *DetectorConfig { return &c.dets[i] }).Check(); err != nil {
 		c.bad("ensemble %q: %w", d.Name, err)
 	}

@@ -68,6 +68,16 @@ type Ensemble struct {
 	Align bool
 	// Weights are factors of the members' terms; nil: 1 each.
 	Weights []float64
+	// Gates are of Any, and OnlyWith the gate of each member, from 1 on, 0 for none; nil: no member has one.
+	Gates    []Gate
+	OnlyWith []int
+}
+
+// Gate says with which detector members of an ensemble have to agree: see ensemble.Params.Gates. It is open, too, while the detector has
+// no season in use.
+type Gate struct {
+	Detector int // index into Config.Detectors: a detectors.Seasonal
+	Above    float32
 }
 
 // Spaced is implemented by a Steady that scores one of Every fresh rows: the newest, and each Every-th before it.

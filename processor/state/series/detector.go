@@ -49,6 +49,8 @@ type Setup struct {
 	Decided          bool                // Ruled is a decision; otherwise it is only what scores of earlier samples are judged by
 	former           []*threshold.Params // of other histories
 	Combined         *ensemble.Params    // of an ensemble; nil: it is none
+	Gated            []string            // the names of an ensemble's members, by number; nil: it has no gates
+	Seasonal         detectors.Seasonal  // of the gates of ensembles; nil: it is of none
 	Carriers         []anomaly.Term      // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
 	Explain          detectors.Explainer
 	Locate           detectors.Locator
@@ -153,6 +155,14 @@ func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
 		m := setups[i]
 		m.Followed, m.Replays = true, true
 		d.From = max(d.From, m.From+m.smoothed())
+		if c.Ensemble.Gates != nil {
+			d.Gated = append(d.Gated, m.Name)
+		}
+	}
+	for _, g := range c.Ensemble.Gates {
+		m := setups[g.Detector]
+		m.Followed, m.Replays = true, true
+		m.Seasonal, _ = m.Detector.(detectors.Seasonal)
 	}
 	d.Combined = c.Ensemble.Combination(func(i int) *DetectorConfig { return &setups[i].DetectorConfig })
 	if d.judge(); d.Judged && d.Events != nil && !c.Ensemble.Any {
@@ -191,7 +201,10 @@ func (d *Setup) judge() {
 // Combination returns the parameters of an ensemble, given the configuration of each of its members.
 func (c *Ensemble) Combination(config func(member int) *DetectorConfig) *ensemble.Params {
 	p := &ensemble.Params{Members: len(c.Members), Max: c.Max, Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1,
-		Weights: c.Weights}
+		Weights: c.Weights, OnlyWith: c.OnlyWith}
+	for _, g := range c.Gates {
+		p.Gates, p.Span = append(p.Gates, g.Above), max(p.Span, config(g.Detector).Stride)
+	}
 	middles, most := make([]int, len(c.Members)), 0 // in half rows before the newest
 	every := make([]int, len(c.Members))
 	for k, i := range c.Members {

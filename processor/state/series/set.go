@@ -9,7 +9,7 @@ import (
 // Set is a set of detectors, and what the keys that they read have in common.
 type Set struct {
 	Windows     []SetWindow
-	Ensembles   []SetDetector // of which all members are in the set
+	Ensembles   []SetDetector // of which all members and gates are in the set
 	Detectors   int           // the number of those on windows
 	Judged      int           // the number of those with a threshold
 	ScoreStates int           // the number of those with a ScoreState
@@ -52,10 +52,10 @@ type SetDetector struct {
 	Feeds      []Feed
 }
 
-// Feed says which ensemble a detector is a member of.
+// Feed says which ensemble a detector is a member of, or a gate.
 type Feed struct {
 	Ensemble int // index into Set.Ensembles
-	Member   int // index into its members
+	Member   int // index into its members, and its gates after these
 }
 
 // None is the set of a series that no detector reads any more. Such a series stays until
@@ -158,12 +158,17 @@ func (s *Sets) For(name []byte) *Set {
 	return s.subset(name, func(i int) bool { return s.reads(i, name) })
 }
 
-// reads reports whether a detector reads a key: an ensemble those that all of its members read, too.
+// reads reports whether a detector reads a key: an ensemble those that all of its members and gates read, too.
 func (s *Sets) reads(i int, name []byte) bool {
 	d := s.Setups[i]
 	if d.Ensemble != nil {
 		for _, m := range d.Ensemble.Members {
 			if !s.reads(m, name) {
+				return false
+			}
+		}
+		for _, g := range d.Ensemble.Gates {
+			if !s.reads(g.Detector, name) {
 				return false
 			}
 		}
@@ -247,6 +252,10 @@ func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 		for m, setup := range d.Ensemble.Members {
 			member, _ := set.detector(s.Setups[setup].Name)
 			member.Feeds = append(member.Feeds, Feed{len(set.Ensembles) - 1, m})
+		}
+		for g, gate := range d.Ensemble.Gates {
+			of, _ := set.detector(s.Setups[gate.Detector].Name)
+			of.Feeds = append(of.Feeds, Feed{len(set.Ensembles) - 1, len(d.Ensemble.Members) + g})
 		}
 	}
 	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1 && set.Windows[0].Detectors[0].Until == 0
