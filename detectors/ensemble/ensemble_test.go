@@ -132,7 +132,8 @@ func TestCheck(t *testing.T) {
 		{Members: 65, Memory: 9, MinPoints: 1, Span: 1}, {Members: 2, MinPoints: 1, Span: 1}, {Members: 2, Memory: 9, MinPoints: 10, Span: 1},
 		{Members: 2, Memory: 9, Span: 1}, {Members: 2, Memory: 9, MinPoints: 1}, {Members: 2, Memory: 9, MinPoints: 1, Span: MaxSpan + 1},
 		{Members: 2, Any: true}, {Members: 1, Span: 1, Any: true}, {Members: 2, Span: 1, Any: true, Lags: []int{0, 1}},
-		{Members: 2, Span: 1, Any: true, Gates: []float32{0}, OnlyWith: []int{1, 0}}, {Members: 2, Memory: 9, MinPoints: 1, Span: 1, Gates: []float32{1}},
+		{Members: 2, Span: 1, Any: true, Gates: []float32{0}, OnlyWith: []int{1, 0}},
+		{Members: 2, Memory: 9, MinPoints: 1, Span: 1, Gates: []float32{1}},
 		{Members: 2, Span: 1, Any: true, Gates: []float32{1}, OnlyWith: []int{2, 0}}, {Members: 2, Span: 1, Any: true, OnlyWith: []int{0}}} {
 		if p.Check() == nil {
 			t.Errorf("%+v is taken", p)

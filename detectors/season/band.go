@@ -79,6 +79,7 @@ const (
 	counterOf  = 64   // samples that never fall
 	counterUps = 40   // of them rise
 
+	leastUnit   = 1e-300
 	alarmGain   = 0.1 // weight of samples above the threshold
 	shortMemory = 64  // samples: less than those of the charts that end last
 	mostSlow    = 256 // samples above the threshold by charts of long memory alone
@@ -438,7 +439,7 @@ func (s *bandState) expect(d *sample) {
 		}
 	}
 	if d.unit <= 0 {
-		d.unit = 1e-6 * max(math.Abs(d.x+s.origin), math.Abs(e))
+		d.unit = max(1e-6*max(math.Abs(d.x+s.origin), math.Abs(e)), leastUnit)
 	}
 	if e != 0 {
 		d.u = e / d.unit

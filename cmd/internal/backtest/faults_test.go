@@ -101,3 +101,54 @@ func TestTheDefaultFindsFaults(t *testing.T) {
 		t.Errorf("%d of %d faults found, %d anomalies", found, planted, opened)
 	}
 }
+
+// TestTheDefaultKnowsJobs replays a load of the day with a job each night, with nothing configured: from the fourth night on the job
+// opens no anomaly, but a night without it does, and so does a day without its peak.
+func TestTheDefaultKnowsJobs(t *testing.T) {
+	const day, days, noJob, noPeak = 288, 30, 20, 25 // a sample each five minutes
+	rnd := seedtest.New(t)
+	nights, loud, found := 0, 0, 0
+	const series = 4
+	for range series {
+		s := quality.Series{Name: "s", Dim: 1}
+		begins := 0
+		for i := range days * day {
+			if i%day == 0 {
+				begins = i + 24 + rnd.IntN(3)
+			}
+			v := 10 + 0.3*rnd.NormFloat64()
+			if i/day != noPeak {
+				v += 8 * math.Max(0, math.Sin(2*math.Pi*(float64(i%day)/day-0.25)))
+			}
+			if i >= begins && i < begins+6 && i/day != noJob {
+				v += 6
+			}
+			s.Times = append(s.Times, int64(i)*300e6)
+			s.Values = append(s.Values, v)
+		}
+		var opens []int
+		for _, d := range saidOf(t, nil, &s) {
+			opens = append(opens, d.Opens...)
+		}
+		opened := func(from, until int) bool {
+			return slices.ContainsFunc(opens, func(at int) bool { return at >= from && at < until })
+		}
+		for night := 3; night < days; night++ {
+			if night == noJob || night == noPeak || night == noPeak+1 { // what is expected after a day without its peak is lower
+				continue
+			}
+			if nights++; opened(night*day, night*day+72) {
+				loud++
+			}
+		}
+		if opened(noJob*day, noJob*day+60) {
+			found++
+		}
+		if opened(noPeak*day+day/4, (noPeak+1)*day) {
+			found++
+		}
+	}
+	if found < 2*series-1 || 20*loud > nights {
+		t.Errorf("%d of %d faults found; %d of %d ordinary nights have an anomaly", found, 2*series, loud, nights)
+	}
+}

@@ -90,6 +90,9 @@ func (k *checker) onlyWith(short string, d *DetectorSettings) {
 		return
 	}
 	if !k.c.judgedByAny(d) {
+		if len(k.c.picked) > 0 { // the mapping leaves the ensemble out
+			return
+		}
 		k.add(short+"ONLY_WITH", "no ensemble with COMBINE=any has the detector as a member", "add it to the MEMBERS of one, or remove this")
 	}
 	at := slices.IndexFunc(k.c.Detectors, func(o DetectorSettings) bool { return o.Name == name })

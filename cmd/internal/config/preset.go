@@ -62,7 +62,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 			name, value, _ := strings.Cut(s, "=")
 			perDay, err := strconv.ParseFloat(vars[pre+"ALARMS_PER_DAY"], 64)
 			if name == "THRESHOLD" {
-				value = sensitive(value, c.Detect.Sensitivity)
+				value = sensitive(op, value, c.Detect.Sensitivity)
 			}
 			switch {
 			case name == "THRESHOLD" && err == nil && perDay != 0: // that is a threshold of its own
@@ -85,13 +85,14 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 }
 
 // canGate reports whether ONLY_WITH of a preset's detector means something with the settings that vars has: others may have replaced the
-// ensemble, or the detector that it names.
+// ensemble, or the detector that it names, and a mapping may have left them out.
 func (c *Config) canGate(vars map[string]string, name string) bool {
 	of, _, _ := strings.Cut(vars[DetectorPrefix(name)+"ONLY_WITH"], ":")
-	same := vars[DetectorPrefix(of)+"OP"] == "band" && vars[DetectorPrefix(of)+"KEYS"] == vars[DetectorPrefix(name)+"KEYS"]
+	there := func(name string) bool { return len(c.picked) == 0 || slices.Contains(c.picked, name) }
+	same := there(of) && vars[DetectorPrefix(of)+"OP"] == "band" && vars[DetectorPrefix(of)+"KEYS"] == vars[DetectorPrefix(name)+"KEYS"]
 	return same && slices.ContainsFunc(c.Detect.Names, func(e string) bool {
 		pre := DetectorPrefix(e)
-		return vars[pre+"OP"] == ensembleSpec.Name && vars[pre+"COMBINE"] == combineAny &&
+		return there(e) && vars[pre+"OP"] == ensembleSpec.Name && vars[pre+"COMBINE"] == combineAny &&
 			slices.Contains(cleanList(strings.Split(vars[pre+"MEMBERS"], ",")), name)
 	})
 }
@@ -140,8 +141,9 @@ func (c *Config) Expanded() (preset string, list []string) {
 }
 
 // sensitive returns a preset's threshold at a sensitivity. A rate of false alarms is divided or multiplied by rateFactor; what a bound
-// has above a quantile, or all of a fixed one, by boundFactor.
-func sensitive(text, sensitivity string) string {
+// has above a quantile, or all of a fixed one, by boundFactor. A score of op band is -ln of a probability, so the factor of its rate is a
+// difference of its bound.
+func sensitive(op, text, sensitivity string) string {
 	const rateFactor, boundFactor = 2, 1.5
 	up := 1.0
 	switch sensitivity {
@@ -162,7 +164,11 @@ func sensitive(text, sensitivity string) string {
 	case threshold.Quantile:
 		p.Margin = 1 + (p.Margin-1)*bound
 	case threshold.Fixed:
-		p.Value *= bound
+		if op == "band" {
+			p.Value += up * math.Log(rateFactor)
+		} else {
+			p.Value *= bound
+		}
 	}
 	return p.String()
 }

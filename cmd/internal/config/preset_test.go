@@ -80,6 +80,23 @@ func TestPresetAndDetectors(t *testing.T) {
 			t.Errorf("%q: weights %v, faults %v, warnings %v", settings, c.Detectors[i].Weights, faults, warnings)
 		}
 	}
+	// Gates are of the preset's ensemble and band.
+	for settings, gate := range map[string]string{
+		"": "band:8", "BAND_RATE=0.001": "band:8", "BAND_OP=season": "", "ANY_COMBINE=sum": "", "ANY_MEMBERS=start,flat": "",
+		"NEAR_ONLY_WITH=band:9": "band:9", "BAND_KEYS=a*": "",
+	} {
+		lines := []string{}
+		if settings != "" {
+			lines = append(lines, "ODRADEK_DETECTOR_"+settings)
+		}
+		if settings == "ANY_COMBINE=sum" {
+			lines = append(lines, "ODRADEK_DETECTOR_ANY_MEMBERS=near,flat")
+		}
+		c, faults, warnings := Parse(minimal(lines...))
+		if len(faults)+len(warnings) > 0 || c.Detectors[0].OnlyWith != gate {
+			t.Errorf("%q: ONLY_WITH %q, faults %v, warnings %v", settings, c.Detectors[0].OnlyWith, faults, warnings)
+		}
+	}
 	for _, tt := range []struct{ settings, name, fix string }{
 		{"ODRADEK_PRESET=default ODRADEK_DETECTORS=x", "ODRADEK_PRESET", "remove one of them"},
 		{"ODRADEK_PRESET=fats", "ODRADEK_PRESET", "use default, fast, sensitive, vector, change"},

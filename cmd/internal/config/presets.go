@@ -51,14 +51,16 @@ type Detector struct{ Name, One, Several string }
 //     readings -8 to -24.
 var All = []Preset{
 	{"default", "readings, sequences and shapes unlike earlier ones, a start for short series, and readings that do not change", []Detector{
-		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
+		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100 ONLY_WITH=band:8",
 			severalNear + "off"},
 		{"joint", "", severalJoint},
 		{"together", "", severalTogether},
 		{"start", "OP=knn WINDOW=1024 K=5 EMBED=8 STRIDE=16 MIN_POINTS=32 UNTIL=2048 THRESHOLD=conformal:0.0008+1.5 WARMUP=32 " +
-			"HISTORY=2048 CLOSE_AFTER=100", ""},
-		{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
+			"HISTORY=2048 CLOSE_AFTER=100 ONLY_WITH=band:8", ""},
+		{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100 " +
+			"ONLY_WITH=band:8", ""},
 		{"flat", stuck, ""},
+		{"band", "OP=band STRIDE=16 MIN_POINTS=512 THRESHOLD=fixed:10.6 CLOSE_AFTER=300", ""},
 		{"past", past, ""},
 		{"both", "OP=ensemble MEMBERS=near,past WEIGHTS=1,4 MIN_POINTS=16 THRESHOLD=conformal:0.0003 HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"any", "OP=ensemble COMBINE=any MEMBERS=near,start,shape,flat CLOSE_AFTER=100", ""},
