@@ -109,7 +109,7 @@ func TestReadmePreset(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	numbers := []string{"no", "one", "two", "three", "four", "five", "six", "seven"}
+	numbers := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight"}
 	if want := "`ODRADEK_PRESET=default`: " + numbers[len(c.Detectors)] + " detectors"; !strings.Contains(text, want) {
 		t.Errorf("README does not say %q", want)
 	}

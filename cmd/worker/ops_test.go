@@ -84,13 +84,14 @@ func TestEveryWorkerOfAPreset(t *testing.T) {
 	env := []string{"DETECTORS=", "DETECTOR_CHANGE_OP=", "DETECTOR_CHANGE_WINDOW=", "DETECTOR_CHANGE_STRIDE=", "DETECTOR_LEVEL_OP=",
 		"DETECTOR_LEVEL_WINDOW=", "DETECTOR_NEAR_WINDOW=24", "DETECTOR_NEAR_K=4", "DETECTOR_NEAR_EMBED=4", "DETECTOR_SHAPE_WINDOW=24",
 		"DETECTOR_SHAPE_LENGTH=4", "DETECTOR_BOTH_MIN_POINTS=8", "DETECTOR_PAST_WINDOW=60", "DETECTOR_PAST_LENGTH=4",
-		"DETECTOR_PAST_MAX_LENGTH=8", "DETECTOR_PAST_EVERY=4", "DETECTOR_PAST_STRIDE=8", "DETECTOR_START_WINDOW=60", "DETECTOR_START_UNTIL=400"}
+		"DETECTOR_PAST_MAX_LENGTH=8", "DETECTOR_PAST_EVERY=4", "DETECTOR_PAST_STRIDE=8", "DETECTOR_START_WINDOW=60", "DETECTOR_START_UNTIL=400",
+		"DETECTOR_BAND_MIN_POINTS=64"}
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	testEveryOp(t, c, []string{"near", "start", "shape", "flat", "past", "both", "any"}, env, 0)
+	testEveryOp(t, c, []string{"near", "start", "shape", "flat", "band", "past", "both", "any"}, env, 0)
 }
 
 func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string, leastBlocks int) {
