@@ -89,7 +89,7 @@ func TestPresetAndDetectors(t *testing.T) {
 		if settings != "" {
 			lines = append(lines, "ODRADEK_DETECTOR_"+settings)
 		}
-		if settings == "ANY_COMBINE=sum" {
+		if settings == "ANY_COMBINE=sum" { // UNTIL of start is not of a sum
 			lines = append(lines, "ODRADEK_DETECTOR_ANY_MEMBERS=near,flat")
 		}
 		c, faults, warnings := Parse(minimal(lines...))
