@@ -525,6 +525,9 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 							i := slices.Index(e.Gated, m.Member)
 							return i >= 0 && out.TurnedAway>>i&1 != 0
 						})
+						if len(why.said) == 0 {
+							why.said = nil // no member speaks for the score, which says who contributed
+						}
 					}
 				} else {
 					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, s.judge.carriersOf(e, terms, counted))
