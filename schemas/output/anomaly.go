@@ -168,7 +168,8 @@ func (e *AnomalyEncoder) append(dst []byte, a *Anomaly) []byte {
 		key = hexKey(key)
 	}
 	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
-		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room()+a.Recurs.room()+len(a.Summary)+len(a.CarriedBy)+len(a.Unit))
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution))+a.Like.room()+a.Member.room()+a.Recurs.room()+
+		len(a.Summary)+len(a.CarriedBy)+len(a.Unit))
 	dst = append(dst, e.head...)
 	dst = avro.AppendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])

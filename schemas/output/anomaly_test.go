@@ -252,7 +252,8 @@ func TestAnomalyEncoder(t *testing.T) {
 			early := a
 			var before []int
 			for n, without := range []func(){
-				func() { early.Recurs = nil }, func() { early.Fault = nil }, func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 },
+				func() { early.Recurs = nil },
+				func() { early.Fault = nil }, func() { early.Side = 0 }, func() { early.Unit = "" }, func() { early.Spread = 0 },
 				func() { early.CarriedBy = "" }, func() { early.Summary = "" },
 				func() { early.Escalation = nil }, func() { early.Member = nil }, func() { early.Held = 0 }, func() { early.Range = 0 },
 				func() { early.Like = nil },
@@ -271,7 +272,8 @@ func TestAnomalyEncoder(t *testing.T) {
 			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 7)); err == nil {
 				t.Fatal("a byte more")
 			}
-			texts := len(a.Key) + len(a.Detector) + len(a.Field) + len(a.Summary) + len(a.CarriedBy) + len(a.Unit) + 60 + a.Member.room() + a.Recurs.room()
+			texts := len(a.Key) + len(a.Detector) + len(a.Field) + len(a.Summary) + len(a.CarriedBy) + len(a.Unit) + 60 + a.Member.room() +
+				a.Recurs.room()
 			if n := len(b); n > e.room+texts+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
 				t.Fatalf("%d bytes, more than the encoder makes room for", n)
 			}

@@ -163,14 +163,14 @@ func TestOnlyWith(t *testing.T) {
 		"X_ONLY_WITH=band:8 Y_ONLY_WITH=band:9": {Gates: []series.Gate{{Detector: 3, Above: 9}, {Detector: 3, Above: 8}}, OnlyWith: []int{1, 2}},
 	} {
 		c, ks := stateOf(t, settings, gatedBy(settings)...)
-		e, print := ks.Detectors[1].Ensemble, ks.Detectors[1].Fingerprint
+		e, fingerprint := ks.Detectors[1].Ensemble, ks.Detectors[1].Fingerprint
 		if !slices.Equal(e.Gates, want.Gates) || !slices.Equal(e.OnlyWith, want.OnlyWith) {
 			t.Errorf("%s: gates %v of %v, want %v of %v", settings, e.Gates, e.OnlyWith, want.Gates, want.OnlyWith)
 		}
-		if other, ok := prints[print]; ok {
+		if other, ok := prints[fingerprint]; ok {
 			t.Errorf("%q and %q have one fingerprint", other, settings)
 		}
-		if prints[print] = settings; member != 0 && ks.Detectors[0].Fingerprint != member {
+		if prints[fingerprint] = settings; member != 0 && ks.Detectors[0].Fingerprint != member {
 			t.Errorf("%s: another fingerprint of a member", settings)
 		}
 		member = ks.Detectors[0].Fingerprint
