@@ -37,7 +37,7 @@ type detectorCommon struct {
 	Weights   []string `env:"WEIGHTS" derived:"1 each" ops:"ensemble" example:"1,4" doc:"Factors of the members' terms, up to 1000, not with COMBINE=any."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" example:"8" doc:"Compare the mean of this many last scores with the threshold, so that a lasting fault stands out. 8 bytes each."`
 	Until     int      `env:"UNTIL" envDefault:"0" min:"0" max:"1000000000" example:"2048" doc:"Samples of a series after which the detector ends, and its thresholds are forgotten: one with little history bridges the time until others have enough. 0: never."`
-	OnlyWith  string   `env:"ONLY_WITH" example:"band:8" doc:"Of a member of an ensemble with COMBINE=any: its scores count only from a sample on at which the named detector, of op band, has a score above this number, for 48 samples; and all of them where that has found no period."`
+	OnlyWith  string   `env:"ONLY_WITH" example:"band:8" doc:"Of a member of an ensemble with COMBINE=any: its scores count only within 48 samples after one at which the named detector, of op band, has a score above this number. Where band has found no period, all count."`
 	Scale     string   `env:"SCALE" envDefault:"off" oneof:"off|range" ops:"knn lof" example:"range" doc:"range divides each field by its range in the window, so that its unit does not matter."`
 	Grid      gridSettings
 	Season    seasonSettings
