@@ -55,7 +55,7 @@ func anyWorld(r *rand.Rand) (p *Params, rows []said) {
 		}
 	}
 	type waiting struct{ rows []Row }
-	n := p.heard()
+	n := p.inputs()
 	lines, strides, after, skips, begins := make([]waiting, n), make([]int, n), make([]int, n), make([]int, n), make([]int, n)
 	agrees := 1 + r.IntN(100) // one of so many scores opens a gate
 	for m := range n {
@@ -100,7 +100,7 @@ func direct(p *Params, rows []said) (out []Row, terms [][]float64) {
 	var line []place
 	scored, run, begun := place{-1, -1}, make([]int, p.Members), make([]bool, p.Members)
 	ratios, late := map[place][]Row{}, make([][]Row, p.Members)
-	last, opens, lateOpens := make([]place, p.heard()), make([]int, len(p.Gates)), make([]bool, len(p.Gates)) // samples since one that opens
+	last, opens, lateOpens := make([]place, p.inputs()), make([]int, len(p.Gates)), make([]bool, len(p.Gates)) // samples since one that opens
 	for g := range opens {
 		opens[g] = 1 << 20
 	}

@@ -17,7 +17,7 @@
 // a member's score exceeds its threshold, from the member's Row.OpenAfter-th such score in a row on. There is no
 // score where no member has a ratio.
 //
-// Gates, of any: the ratio of a member counts as 1 at most where its gate is shut. A gate hears the scores of one more detector, that is
+// Gates, of any: the ratio of a member counts as 1 at most where its gate is shut. A gate reads the scores of one more detector, which is
 // no member: it is open for GateSpan samples from one on whose score is above the gate's number, and at samples without such a score.
 //
 // Members score the same sample at different times: a stride lets up to Stride-1 samples wait. So
@@ -217,11 +217,11 @@ func word(score float32, severity uint8) uint64 {
 
 func scoreOf(word uint64) float32 { return math.Float32frombits(uint32(word)) }
 
-// heard returns the number of those whose rows there are: the members and the gates.
-func (p *Params) heard() int { return p.Members + len(p.Gates) }
+// inputs returns how many detectors' rows Add takes: the members' and the gates'.
+func (p *Params) inputs() int { return p.Members + len(p.Gates) }
 
-func (p *Params) sampleSize() int { return sampleScores + p.heard() }
-func (p *Params) queue() int      { return atMembers + p.heard()*memberSize }
+func (p *Params) sampleSize() int { return sampleScores + p.inputs() }
+func (p *Params) queue() int      { return atMembers + p.inputs()*memberSize }
 
 func (p *Params) delays() int { return p.queue() + (p.Span+1)*p.sampleSize() }
 
@@ -345,7 +345,7 @@ func (p *Params) entry(state []uint64, r *Row) []uint64 {
 	e := queue[at*size:]
 	e[sampleTime], e[sampleOffset], e[sampleAbout], e[sampleUntil], e[sampleImputed] =
 		uint64(r.Time), uint64(r.Offset), math.MaxInt64, 1<<63, 0
-	for i := range p.heard() {
+	for i := range p.inputs() {
 		e[sampleScores+i] = none
 	}
 	return e
@@ -415,7 +415,7 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64, counted []float32
 	e := queue[:size]
 	time, offset := int64(e[sampleTime]), int64(e[sampleOffset])
 	if n <= p.Span {
-		for i := range p.heard() {
+		for i := range p.inputs() {
 			if !reached(state[atMembers+i*memberSize:], time, offset) {
 				return false
 			}

@@ -3,8 +3,8 @@ package threshold
 import "math"
 
 // A bound follows the scores of its series. Where it rises to many times what it was, the detector misses faults that it found before.
-// Risen tells of it once: with the first score whose threshold is at least ten times the lowest one of the present history's scores. It
-// tells again of a threshold of ten times the one that it told of and, once the threshold has been below a third of that one, of ten times
+// Risen reports it once: with the first score whose threshold is at least ten times the lowest one of the present history's scores. It
+// reports again a threshold of ten times the one that it reported and, once the threshold has been below a third of that one, ten times
 // the lowest one since then.
 //
 // The lowest threshold is that of the scores since the ring last began anew and of the ring before: of one to two histories. Thresholds
@@ -44,7 +44,7 @@ func judged(state []float32, t float32) {
 	}
 }
 
-// wasRisen reports whether Risen has told of a threshold that has not been below a third of it since.
+// wasRisen reports whether Risen has reported a threshold that has not been below a third of it since.
 func wasRisen(low, high float32) bool { return high > 2*rises*low }
 
 // turned notes that the ring begins anew: the lowest threshold is that since the time before.
