@@ -141,6 +141,52 @@ func TestMapping(t *testing.T) {
 			}
 			return seen{"", fmt.Sprintf(`{"sensor":%q,"temp":%v}`, id(i), v)}
 		}, map[string]string{"missing_if": "temp=-9999"}, nil},
+		{"a wild reading of one of two series", func(i int) seen {
+			v := walk(i%2, i)
+			if i == 301 {
+				v = 6553.5
+			}
+			return seen{"", fmt.Sprintf(`{"sensor":"s%d","temp":%v}`, i%2, v)}
+		}, map[string]string{"#valid": "temp=-32..52", "missing_if": ""},
+			map[string]string{"#valid": "1 of 800 readings of temp (6553.5; the others are from -4 to 24)."}},
+		{"wild readings on both sides, and a number for no reading", func(i int) seen {
+			v := walk(0, i)
+			switch {
+			case i == 301, i == 500:
+				v = 850
+			case i == 600:
+				v = -700
+			case i%40 == 0:
+				v = -9999
+			}
+			return seen{"", fmt.Sprintf(`{"sensor":"s","temp":%v}`, v)}
+		}, map[string]string{"#valid": "temp=-12..12", "missing_if": "temp=-9999"},
+			map[string]string{"#valid": "3 of 781 readings of temp (-700 to 850;"}},
+		{"a change of level is no wild reading", func(i int) seen {
+			v := walk(0, i)
+			if i >= 780 {
+				v += 5000
+			}
+			return seen{"", fmt.Sprintf(`{"sensor":"s","temp":%v}`, v)}
+		}, map[string]string{"value_fields": "temp", "#valid": ""}, nil},
+		{"a series far from the others is not wild", func(i int) seen {
+			sensor := i % 2
+			if i%160 == 7 {
+				sensor = 500
+			}
+			return seen{"", fmt.Sprintf(`{"sensor":"s%d","temp":%v}`, sensor, walk(sensor, i))}
+		}, map[string]string{"value_fields": "temp", "#valid": ""}, nil},
+		{"a heavy tail is not wild", func(i int) seen {
+			u := (float64(i*311%800) + 0.5) / 800
+			return seen{"", fmt.Sprintf(`{"sensor":"s","delay":%.3f}`, math.Pow(u, -1.5))}
+		}, map[string]string{"value_fields": "delay", "#valid": ""}, nil},
+		{"a value that hardly moves has no range", func(i int) seen {
+			v := 20.0
+			if i%200 == 77 {
+				v = 20.5 + float64(i)
+			}
+			return seen{"", fmt.Sprintf(`{"sensor":"s","temp":%v}`, v)}
+		}, map[string]string{"#valid": ""}, nil},
 		{"a counter that only grows becomes a rate", func(i int) seen {
 			return seen{"", fmt.Sprintf(`{"sensor":%q,"bytes":%d}`, id(i), 1000*(i%8)+i/8*7+i*i%5)}
 		}, map[string]string{"transform": "bytes=rate"}, nil},

@@ -401,12 +401,79 @@ func (m *mapping) wildcard(moving []*numeric) string {
 	return path + ".*"
 }
 
+// Of readings that may be faults of the sensor, not of what it measures.
+const (
+	farthest   = 20  // they are farther from the others of their series than so many times the range of these
+	fewestNear = 100 // others of the series
+	mostWild   = 100 // at most one of so many readings of a field
+)
+
+// bounds returns the bounds of a field that leave out its wild readings, and which these are; "": there are none. The others of a series
+// are its middle 98 %, and each next reading that is near enough to the others so far, so a heavy tail is not cut off.
+func (m *mapping) bounds(c *numeric) (bounds, left string) {
+	bySeries := map[int32][]float64{}
+	n := 0
+	for _, i := range m.order {
+		if cell := c.at(i); cell.number() && !slices.Contains(c.absent, cell.float) {
+			bySeries[m.series[i]] = append(bySeries[m.series[i]], cell.float)
+			n++
+		}
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	var wild []float64
+	for _, v := range bySeries {
+		slices.Sort(v)
+		from, to := len(v)/mostWild, len(v)-1-len(v)/mostWild
+		near := func(distance float64) bool { return distance <= farthest*(v[to]-v[from]) }
+		for grown := true; grown; {
+			grown = false
+			if from > 0 && near(v[from]-v[from-1]) {
+				from, grown = from-1, true
+			}
+			if to < len(v)-1 && near(v[to+1]-v[to]) {
+				to, grown = to+1, true
+			}
+		}
+		if v[from] == v[to] || to-from+1 < fewestNear {
+			from, to = 0, len(v)-1
+		}
+		low, high = min(low, v[from]), max(high, v[to])
+		wild = append(append(wild, v[:from]...), v[to+1:]...)
+	}
+	least, most := outward(low-(high-low), math.Floor), outward(high+(high-low), math.Ceil)
+	wild = slices.DeleteFunc(wild, func(v float64) bool { return v >= least && v <= most })
+	if len(wild) == 0 || len(wild) > n/mostWild {
+		return "", ""
+	}
+	slices.Sort(wild)
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	size := number(wild[0])
+	if last := number(wild[len(wild)-1]); last != size {
+		size += " to " + last
+	}
+	return number(least) + ".." + number(most), fmt.Sprintf("%d of %s of %s (%s; the others are from %s to %s).", len(wild),
+		count(n, "reading"), c.whole, size, number(low), number(high))
+}
+
+// outward rounds a bound to two significant figures.
+func outward(v float64, round func(float64) float64) float64 {
+	if v == 0 || math.IsInf(v, 0) {
+		return v
+	}
+	exponent := int(math.Floor(math.Log10(math.Abs(v)))) - 1
+	unit, _ := strconv.ParseFloat(fmt.Sprintf("1e%d", exponent), 64)
+	rounded, _ := strconv.ParseFloat(fmt.Sprintf("%.0fe%d", round(v/unit), exponent), 64)
+	return rounded
+}
+
 // putSteps says which values are counters, and which of their numbers are no readings.
 func (m *mapping) putSteps(moving []*numeric) {
 	steps := settingsfile.Setting{Key: "transform", List: true, Comment: "These only grow: what is judged is their increase per second. " +
 		"A smaller number than before is a reset, and missing."}
 	absent := settingsfile.Setting{Key: "missing_if", List: true,
 		Comment: "These numbers are far from all others and mean that there is no reading."}
+	valid := settingsfile.Setting{Key: "valid", List: true, Off: true,
+		Comment: "Not certain. These bounds leave out single readings that are far from all others of their series:"}
 	entry := func(set *settingsfile.Setting, field, value string) {
 		if set.Value != "" {
 			set.Value += ","
@@ -427,8 +494,15 @@ func (m *mapping) putSteps(moving []*numeric) {
 		if len(numbers) > 0 {
 			entry(&absent, c.whole, strings.Join(numbers, "|"))
 		}
+		if c.role == rate || strings.Contains(m.chosen("series_fields"), "*") {
+			continue // VALID names the fields of a wildcard together
+		}
+		if bounds, left := m.bounds(c); bounds != "" {
+			entry(&valid, c.whole, bounds)
+			valid.Comment += " " + left
+		}
 	}
-	for _, set := range []settingsfile.Setting{absent, steps} {
+	for _, set := range []settingsfile.Setting{valid, absent, steps} {
 		if set.Value != "" {
 			m.settings = append(m.settings, set)
 		}
