@@ -270,12 +270,17 @@ func (o *shape) detectors() (list []settingsfile.Setting) {
 		for part := range strings.FieldsSeq(o.config.Changed(d)) {
 			name, value, _ := strings.Cut(part, "=")
 			set := settingsfile.Setting{Section: "Detectors", Detector: rename(d.Name), Key: strings.ToLower(name), Value: value}
-			if set.Key == "members" {
+			if set.Key == "members" || set.Key == "only_with" { // names, the latter with what follows a colon
 				var members []string
 				for m := range strings.SplitSeq(value, ",") {
-					members = append(members, rename(m))
+					name, rest, colon := strings.Cut(m, ":")
+					name = rename(name)
+					if colon {
+						name += ":" + rest
+					}
+					members = append(members, name)
 				}
-				set.Value, set.List = strings.Join(members, ","), true
+				set.Value, set.List = strings.Join(members, ","), set.Key == "members"
 			}
 			for _, was := range o.s.settings {
 				if was.Detector == d.Name && was.Key == set.Key && was.Comment != "" {
