@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -15,16 +16,20 @@ import (
 	"odradek/detectors/signals"
 )
 
-// TestARWarpsEmulated scores random shapes, for every kernel, alone and among others.
-func TestARWarpsEmulated(t *testing.T) { arOn(t, emulated(t), 40) }
+// TestARWarpsEmulated scores random shapes, for every kernel, alone and among others; a third of them unless ODRADEK_LONG is set.
+func TestARWarpsEmulated(t *testing.T) {
+	share := 3
+	if os.Getenv("ODRADEK_LONG") != "" {
+		share = 1
+	}
+	arOn(t, emulated(t), 40/share, share)
+}
 
 // TestARDevice is TestARWarpsEmulated on a device, with more tasks.
-func TestARDevice(t *testing.T) { arOn(t, deviceOptions(t), 600) }
+func TestARDevice(t *testing.T) { arOn(t, deviceOptions(t), 600, 1) }
 
-func arOn(t *testing.T, o Options, shapes int) {
-	if testing.Short() {
-		shapes = 20
-	}
+// arOn runs a number of random shapes and one of share of those at the limits of a warp.
+func arOn(t *testing.T, o Options, shapes, share int) {
 	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
@@ -34,6 +39,9 @@ func arOn(t *testing.T, o Options, shapes int) {
 	}
 	for _, order := range []int{16, 31, 32, 33, 64} { // a warp's limits, and those of a block's values
 		for _, dim := range []int{1, 2, 7, 8, 9, 17} {
+			if rng.IntN(share) > 0 {
+				continue
+			}
 			runs = append(runs, newARRun(rng, order, dim, []int{1}, rng.IntN(200), false))
 		}
 	}
