@@ -54,7 +54,8 @@ func TestOtherGuarantee(t *testing.T) {
 	b.produce(300)
 	b.run(b.config("one"))
 	seen := map[int64]bool{}
-	for id := range b.ledger() {
+	// The first worker may have written the scores of a further cycle, whose state it did not write: at least once has them again.
+	for id := range b.scores(func([2]int64) {}) {
 		seen[id[1]] = true
 	}
 	if len(seen) < 900-30*3 {

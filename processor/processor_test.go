@@ -176,6 +176,12 @@ func (b *bench) run(cfg Config) []metrics.PartitionStatus {
 // ledger reads the scores and requires one for each input.
 func (b *bench) ledger() map[[2]int64]output.Score {
 	b.t.Helper()
+	return b.scores(func(id [2]int64) { b.t.Errorf("two scores for %v", id) })
+}
+
+// scores reads the scores, and calls again for each one of an input that has had one.
+func (b *bench) scores(again func(id [2]int64)) map[[2]int64]output.Score {
+	b.t.Helper()
 	recs, err := b.c.Admin().ReadAll(context.Background(), "scores", true)
 	if err != nil {
 		b.t.Fatal(err)
@@ -188,7 +194,7 @@ func (b *bench) ledger() map[[2]int64]output.Score {
 		}
 		id := [2]int64{int64(s.Partition), s.Offset}
 		if _, dup := got[id]; dup {
-			b.t.Errorf("two scores for %v", id)
+			again(id)
 		}
 		if (s.State == output.WarmingUp) != (s.Remaining > 0) {
 			b.t.Errorf("%v, of state %v, says that %d samples remain", id, s.State, s.Remaining)

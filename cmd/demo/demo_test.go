@@ -289,7 +289,7 @@ func TestDemoJudgeCanFail(t *testing.T) {
 		return slices.DeleteFunc(slices.Clone(log.list), func(a *demoAnomaly) bool { return slices.Contains(detectors, a.Detector) })
 	}
 	for kind, detectors := range map[string][]string{
-		"spike": {"any"}, "frequency": {"any"}, "dropout": {"silence", "any"}, "stuck": {"any"},
+		"spike": {"any", "band"}, "frequency": {"any", "band"}, "dropout": {"silence", "any", "band"}, "stuck": {"any", "band"},
 	} {
 		if r := judgeSensors(truth, without(detectors...), steps); r.Kinds[kind].Found > whole.Kinds[kind].Found/2 {
 			t.Errorf("without %v still %d of %d of kind %s are found", detectors, r.Kinds[kind].Found, r.Kinds[kind].Planted, kind)

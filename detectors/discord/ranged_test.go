@@ -46,6 +46,9 @@ func TestRangedDiscords(t *testing.T) {
 	for name, x := range nasty(rng, 120+rng.IntN(200)) {
 		q := RangeQuery{Lengths: Lengths{Min: 3 + rng.IntN(20), Step: 1 + rng.IntN(4)}, Top: rng.IntN(4), Radius: Auto}
 		q.Max = min(q.Min+rng.IntN(50), len(x)/2)
+		if slices.Contains([]string{"tied", "square", "flat stretches"}, name) {
+			q.Top = min(q.Top, 1) // of equally far ones another may be the first, and others overlap it, so that the Top-th is at another distance
+		}
 		if rng.IntN(2) == 0 {
 			p := Define(x, q.Min, Options{})
 			q.Radius = max(1e-3, p.Distance[rng.IntN(len(p.Distance))]) // one that is there, or NaN
