@@ -25,7 +25,7 @@ func (l *riseLog) count(rises []state.Rise, cfg *state.Config, now time.Time, to
 			l.others++
 			continue
 		}
-		to.Warn("a threshold has risen tenfold: faults that exceeded it before do not any more", "detector", r.Detector,
+		to.Info("a threshold has risen tenfold: faults that exceeded it before do not any more", "detector", r.Detector,
 			"series", state.Digest(r.Key.Name()), "offset", cfg.Record(r.Offset), "from", r.From, "threshold", r.To, "others", l.others,
 			"fix", "worker state list -keys -key DIGEST names the series: if its scores are higher for good, do nothing; otherwise see "+
 				"\"A threshold that rises\" in docs/operations/alarms.md")

@@ -54,7 +54,7 @@ func TestRiseIsLogged(t *testing.T) {
 	p, stop := b.start(cfg)
 	b.committed(p, int64(b.n))
 	stop(errors.New("killed"))
-	lines := l.with("WARN", "risen tenfold")
+	lines := l.with("INFO", "risen tenfold")
 	if n := gathered(t, cfg.Metrics, "odradek_threshold_rises_total"); n != 2 || len(lines) != 1 {
 		t.Fatalf("%v rises, the log says %q", n, lines)
 	}
