@@ -281,7 +281,7 @@ type seriesClocks struct {
 
 const clocksEvery = 100_000
 
-// compareSeries shows a series whose clock is ahead of those of the others, and logs it once a worker, without its name.
+// compareSeries shows a series whose clock is ahead of the others, and logs it once a worker, without its name.
 func (f *folder) compareSeries(rec *record.Record) {
 	c := &f.clocks
 	if c.Add(f.reading.Key, f.reading.Time); !c.Full() {
@@ -297,7 +297,7 @@ func (f *folder) compareSeries(rec *record.Record) {
 	finding, fix := AheadText(series, by)
 	f.status.SetFastClock(finding)
 	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic+" series ahead", nil); !logged {
-		f.log.Warn("the clock of a series is ahead of those of the others", "by", by.Round(time.Second), "offset", rec.Offset, "fix", fix+
+		f.log.Warn("the clock of a series is ahead of the others", "by", by.Round(time.Second), "offset", rec.Offset, "fix", fix+
 			"; the page names the series, and worker check -online does")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SeriesClocks finds a series whose clock is ahead of those of the others of its partition: the records after one of its records
+// SeriesClocks finds a series whose clock is ahead of the others of its partition: the records after one of its records
 // have earlier event times, by about as much each time. Its zero value is ready. One goroutine uses it.
 type SeriesClocks struct{ records []clockRecord }
 
@@ -63,6 +63,6 @@ func (c *SeriesClocks) Full() bool { return len(c.records) == clocksMost }
 
 // AheadText says which series is ahead, and what helps, for people.
 func AheadText(series string, by time.Duration) (finding, fix string) {
-	return fmt.Sprintf("the clock of series %q is about %v ahead of those of the others", series, by.Round(time.Second)),
+	return fmt.Sprintf("the clock of series %q is about %v ahead of the others", series, by.Round(time.Second)),
 		"correct the clock; with lateness by partition the others are late meanwhile, and with a silence they seem silent"
 }

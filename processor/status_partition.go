@@ -95,7 +95,7 @@ func (p *partitionStatus) CommittedNow() { p.committedAt.Store(time.Now().UnixNa
 // BehindNow notes that there is something to commit from now on.
 func (p *partitionStatus) BehindNow() { p.behindAt.Store(time.Now().UnixNano()) }
 
-// SetFastClock sets what is known of a series whose clock is ahead of those of the others; "": nothing.
+// SetFastClock sets what is known of a series whose clock is ahead of the others; "": nothing.
 func (p *partitionStatus) SetFastClock(text string) { p.fastClock.Store(&text) }
 
 // Hold notes that the record at offset cannot be read before why is over. It reports

@@ -25,7 +25,7 @@ func Fit(dst, y, x []float64, known int) {
 	}
 	half := (len(pairs) + 1) / 2
 	level, slope, least := math.NaN(), 0.0, math.Inf(1)
-	c := concentration{y: y, x: x, pairs: pairs, apart: make([]uint64, len(pairs)), sorted: make([]uint64, len(pairs))}
+	c := concentration{y: y, x: x, pairs: pairs, apart: make([]uint64, len(pairs)), reordered: make([]uint64, len(pairs))}
 	for _, initial := range [][]int{pairs[:half], pairs[len(pairs)-half:], pairs} {
 		if l, s, sum := c.from(initial); sum < least {
 			level, slope, least = l, s, sum
@@ -40,7 +40,8 @@ func Fit(dst, y, x []float64, known int) {
 type concentration struct {
 	y, x          []float64
 	pairs         []int
-	apart, sorted []uint64 // distances of the pairs from the line, as orderOf has them
+	apart         []uint64 // distances of the pairs from the line, as orderOf has them
+	reordered     []uint64 // the same, for selected
 	kept, nearest []int
 }
 
@@ -75,8 +76,8 @@ func (c *concentration) choose() {
 	if keep == 0 {
 		return
 	}
-	copy(c.sorted, c.apart)
-	limit := selected(c.sorted, keep-1)
+	copy(c.reordered, c.apart)
+	limit := selected(c.reordered, keep-1)
 	equal := keep // of the distances that are kept, those that are the limit
 	for _, a := range c.apart {
 		if a < limit {
@@ -103,10 +104,7 @@ func orderOf(v float64) uint64 {
 
 // selected returns what the k-th word would be if they were sorted, and reorders them.
 func selected(a []uint64, k int) uint64 {
-	for turns := 2 * bits.Len(uint(len(a))); len(a) > 12; turns-- {
-		if turns == 0 {
-			break
-		}
+	for turns := 2 * bits.Len(uint(len(a))); len(a) > 12 && turns > 0; turns-- {
 		first, mid, last := a[0], a[len(a)/2], a[len(a)-1]
 		pivot := max(min(first, mid), min(max(first, mid), last))
 		i, j := 0, len(a)-1

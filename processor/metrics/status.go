@@ -28,7 +28,7 @@ type PartitionStatus struct {
 	Since       time.Time // the latest of CommittedAt, when there was something to commit again, and when brokers were back
 	Hold        string    // what outside of Kafka the partition waits for; empty: for nothing
 	HoldSince   time.Time
-	FastClock   string      // what is known of a series whose clock is ahead of those of the others; "": nothing
+	FastClock   string      // what is known of a series whose clock is ahead of the others; "": nothing
 	Quarantine  *Quarantine // nil: not paused; read only
 
 	LagKnown      bool          // Committed, End and Lag are known; while it is restored that takes a moment

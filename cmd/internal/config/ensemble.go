@@ -101,16 +101,16 @@ func (k *checker) onlyWith(short string, d *DetectorSettings) {
 		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix), another)
 		return
 	}
-	of := &k.c.Detectors[at]
-	built, err := of.Build()
+	gate := &k.c.Detectors[at]
+	built, err := gate.Build()
 	if _, seasonal := built.(detectors.Seasonal); err == nil && !seasonal {
-		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is of op %s, which finds no period", name, of.Op), another)
+		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is of op %s, which finds no period", name, gate.Op), another)
 		return
 	}
-	if of.Stride > ensemble.MaxSpan {
-		k.add(short+"ONLY_WITH", fmt.Sprintf("%q has a stride of %d", name, of.Stride), fmt.Sprintf("set it to %d at most", ensemble.MaxSpan))
+	if gate.Stride > ensemble.MaxSpan {
+		k.add(short+"ONLY_WITH", fmt.Sprintf("%q has a stride of %d", name, gate.Stride), fmt.Sprintf("set it to %d at most", ensemble.MaxSpan))
 	}
-	if !slices.Equal(cleanList(of.Keys), cleanList(d.Keys)) {
+	if !slices.Equal(cleanList(gate.Keys), cleanList(d.Keys)) {
 		k.add(short+"ONLY_WITH", fmt.Sprintf("%q reads other series", name), "set the KEYS of both to the same")
 	}
 }
@@ -123,11 +123,11 @@ func (c *Config) addGates(e *series.Ensemble, ks *state.Config) (canonical strin
 			continue
 		}
 		name, above, ok := d.onlyWith()
-		of := slices.IndexFunc(c.Detectors, func(o DetectorSettings) bool { return o.Name == name })
-		if !ok || of < 0 || c.Detectors[of].isEnsemble() {
+		named := slices.IndexFunc(c.Detectors, func(o DetectorSettings) bool { return o.Name == name })
+		if !ok || named < 0 || c.Detectors[named].isEnsemble() {
 			return "", fmt.Errorf("%sONLY_WITH: %q is no detector with a method and a number", DetectorPrefix(d.Name), d.OnlyWith)
 		}
-		gate := series.Gate{Detector: of, Above: above}
+		gate := series.Gate{Detector: named, Above: above}
 		number := slices.Index(e.Gates, gate)
 		if number < 0 {
 			number, e.Gates = len(e.Gates), append(e.Gates, gate)
@@ -136,7 +136,7 @@ func (c *Config) addGates(e *series.Ensemble, ks *state.Config) (canonical strin
 			e.OnlyWith = make([]int, len(e.Members))
 		}
 		e.OnlyWith[i] = number + 1
-		g := &ks.Detectors[of]
+		g := &ks.Detectors[named]
 		canonical += fmt.Sprintf(";only-with=%d,%v,%016x,%016x", i, above, g.Fingerprint, ks.Windows[g.Window].Fingerprint)
 	}
 	return canonical, nil

@@ -87,9 +87,9 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 // canGate reports whether ONLY_WITH of a preset's detector means something with the settings that vars has: others may have replaced the
 // ensemble, or the detector that it names, and a mapping may have left them out.
 func (c *Config) canGate(vars map[string]string, name string) bool {
-	of, _, _ := strings.Cut(vars[DetectorPrefix(name)+"ONLY_WITH"], ":")
+	gate, _, _ := strings.Cut(vars[DetectorPrefix(name)+"ONLY_WITH"], ":")
 	there := func(name string) bool { return len(c.picked) == 0 || slices.Contains(c.picked, name) }
-	same := there(of) && vars[DetectorPrefix(of)+"OP"] == "band" && vars[DetectorPrefix(of)+"KEYS"] == vars[DetectorPrefix(name)+"KEYS"]
+	same := there(gate) && vars[DetectorPrefix(gate)+"OP"] == "band" && vars[DetectorPrefix(gate)+"KEYS"] == vars[DetectorPrefix(name)+"KEYS"]
 	return same && slices.ContainsFunc(c.Detect.Names, func(e string) bool {
 		pre := DetectorPrefix(e)
 		return there(e) && vars[pre+"OP"] == ensembleSpec.Name && vars[pre+"COMBINE"] == combineAny &&

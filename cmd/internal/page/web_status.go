@@ -54,7 +54,7 @@ type Partition struct {
 	Hold        string    `json:"hold,omitempty" doc:"What outside of Kafka it waits for."`
 	HoldSince   time.Time `json:"hold_since,omitzero" doc:"Since when it has been waiting."`
 
-	FastClock string `json:"fast_clock,omitempty" doc:"A series whose clock is ahead of those of the others, in words."`
+	FastClock string `json:"fast_clock,omitempty" doc:"A series whose clock is ahead of the others, in words."`
 
 	HighWatermark int64    `json:"high_watermark" doc:"Where the log ends, open transactions included; -1: not known yet."`
 	FetchAge      Duration `json:"fetch_age_seconds" doc:"How long no fetch has been answered, in seconds."`
