@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -147,25 +144,14 @@ func (f *fleet) start(name string, more ...string) *child {
 	return w
 }
 
-var (
-	firstPort = rand.Int64N(5000)
-	ports     atomic.Int64
-)
-
-// freeAddr finds a port that nothing listens on, below those that the kernel gives to
-// outgoing connections, and kafkatest to brokers: it is still free when a worker that
-// starts gets to it.
+// freeAddr is an address of loopback for a worker that starts.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	for range 1000 {
-		port := 10_000 + (firstPort+ports.Add(1))%5000 // none twice, or not soon
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
+	ports, err := kafkatest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port on 127.0.0.1")
-	return ""
+	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }
 
 func (w *child) kill() {

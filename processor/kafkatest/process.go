@@ -118,9 +118,9 @@ var given struct {
 	ports map[int]bool
 }
 
-// FreePorts finds n ports on loopback that nothing listens on, below the range
-// that the kernel takes for outgoing connections: a node that is down for a
-// while finds its port free again.
+// FreePorts finds n ports on loopback that nothing listens on and that neither this nor
+// another process has got from FreePorts, below the range that the kernel takes for outgoing
+// connections: a node that is down for a while finds its port free again.
 func FreePorts(n int) ([]int, error) {
 	given.Lock()
 	defer given.Unlock()
@@ -132,8 +132,8 @@ func FreePorts(n int) ([]int, error) {
 		if try > 1000 {
 			return nil, errors.New("kafkatest: no free ports on 127.0.0.1")
 		}
-		p := 15000 + rand.IntN(17000)
-		if given.ports[p] {
+		p := 10000 + rand.IntN(22000)
+		if given.ports[p] || !claimPort(p) {
 			continue
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p))
