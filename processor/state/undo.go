@@ -369,9 +369,10 @@ func (u *undoUnit[K, S]) reset(start int64, saved S) {
 	}
 }
 
-// trim empties a stack and clears its pointers. It releases the memory of a burst.
+// trim empties a stack and clears its pointers. It releases the memory of a burst; units differ by several times
+// where the open intervals of all series keep more values from unit to unit, and close at once.
 func trim[T any](a []T, pointers bool) []T {
-	if cap(a) > 1<<16 && len(a) < cap(a)/2 {
+	if cap(a) > 1<<16 && len(a) < cap(a)/8 {
 		return nil
 	}
 	if pointers {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"odradek/detectors/vec"
 	"odradek/processor/state/rules"
 )
 
@@ -335,9 +336,9 @@ func (k *Series) appendInterval(w []uint64) []uint64 {
 	for i := range v.values {
 		g := &v.values[i]
 		w = append(w, uint64(g.n), math.Float64bits(g.a), math.Float64bits(g.b))
-		for _, v := range g.kept {
-			w = append(w, math.Float64bits(v))
-		}
+		n := len(w)
+		w = slices.Grow(w, len(g.kept))[:n+len(g.kept)]
+		copy(vec.BitsF64(w[n:]), g.kept)
 	}
 	return w
 }
@@ -358,9 +359,7 @@ func (k *Series) restoreInterval(w []uint64) []uint64 {
 			continue
 		}
 		n := kept(g.n)
-		for _, bits := range w[:n] { // kept has had room for them
-			g.kept = append(g.kept, math.Float64frombits(bits))
-		}
+		g.kept = append(g.kept, vec.BitsF64(w[:n])...) // it has had room for them
 		w = w[n:]
 	}
 	return w
