@@ -69,6 +69,9 @@ func (m Mapping) expressions(l *Layout) error {
 		c.expression = e
 		l.operandsOf(e)
 	}
+	if len(l.computed) > 0 {
+		l.noneAbsent = make([]bool, l.Width)
+	}
 	return errors.Join(faults...)
 }
 
@@ -130,16 +133,21 @@ func (r *Reading) filter() {
 	r.Schema = schema
 }
 
-// compute sets the values that are computed.
+// compute sets the values that are computed. One that is null is a field that the record does not have: where each field is a
+// series, only those of a record's values that its series have are samples.
 func (l *Layout) compute(out *Reading) error {
+	own := len(out.absent) > 0 // a format whose readings have fields of their own
+	if !own {
+		out.absent = append(out.absent, l.noneAbsent...)
+	}
 	for i := range l.computed {
 		c := &l.computed[i]
-		if len(out.absent) > 0 {
+		if own {
 			if out.absent[c.slot] = !c.expression.Has(&out.Operands); out.absent[c.slot] {
 				continue
 			}
 		}
-		v, err := c.expression.Number(&out.Operands)
+		v, null, err := c.expression.Number(&out.Operands)
 		if err != nil {
 			name, _, _ := strings.Cut(c.text, "=")
 			return &DecodeError{Class: ClassExpression, Field: strings.TrimSpace(name), SchemaID: out.Schema,
@@ -152,6 +160,7 @@ func (l *Layout) compute(out *Reading) error {
 			out.Rejected = append(out.Rejected, c.field)
 		}
 		out.Values[c.slot] = v
+		out.absent[c.slot] = null
 	}
 	return nil
 }
@@ -209,7 +218,7 @@ func (r *Rows) Computes(field string) bool {
 func (r *Rows) Compute(values []float64) (err error) {
 	for i := range r.layout.computed {
 		c := &r.layout.computed[i]
-		if values[c.slot], err = c.expression.Number(&r.Operands); err != nil {
+		if values[c.slot], _, err = c.expression.Number(&r.Operands); err != nil {
 			return fmt.Errorf("compute %s: %w", c.text, err)
 		}
 	}

@@ -433,35 +433,35 @@ func (e *Expression) Holds(o *Operands) (bool, error) {
 	return bool(holds), nil
 }
 
-// Number evaluates a value: NaN where it is null, and where it cannot be computed because a field is null.
-func (e *Expression) Number(o *Operands) (float64, error) {
+// Number evaluates a value: NaN where it is null, and where it cannot be computed because a field is null. null reports the first.
+func (e *Expression) Number(o *Operands) (value float64, null bool, err error) {
 	o.of = e
 	out, _, err := e.program.Eval(o)
 	if err != nil {
 		for _, i := range e.at {
 			if o.List[i].Kind == Null {
-				return math.NaN(), nil
+				return math.NaN(), false, nil
 			}
 		}
-		return 0, e.failed(o, err)
+		return 0, false, e.failed(o, err)
 	}
 	switch v := out.(type) {
 	case types.Double:
 		if math.IsInf(float64(v), 0) {
-			return 0, errors.New("it is infinite: a division by zero, or too large a number")
+			return 0, false, errors.New("it is infinite: a division by zero, or too large a number")
 		}
-		return float64(v), nil
+		return float64(v), false, nil
 	case types.Int:
-		return float64(v), nil
+		return float64(v), false, nil
 	case types.Bool:
 		if v {
-			return 1, nil
+			return 1, false, nil
 		}
-		return 0, nil
+		return 0, false, nil
 	case types.Null:
-		return math.NaN(), nil
+		return math.NaN(), true, nil
 	}
-	return 0, fmt.Errorf("it is %s, not a number", out.Type().TypeName())
+	return 0, false, fmt.Errorf("it is %s, not a number", out.Type().TypeName())
 }
 
 // failed returns the error of an evaluation, for one of types with the types of all fields.

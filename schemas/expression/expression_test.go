@@ -131,6 +131,7 @@ func TestNumber(t *testing.T) {
 		{`(a - 32.0) * 5.0 / 9.0`, Operand{Kind: Double, Float: 212}, 100, ""},
 		{`(a - 32.0) * 5.0 / 9.0`, Operand{Kind: Null}, nan, ""},
 		{`a == null ? 7.0 : a`, Operand{Kind: Null}, 7, ""},
+		{`a < 0.0 ? dyn(null) : a`, Operand{Kind: Double, Float: -1}, nan, ""},
 		{`(a - 32.0) * 5.0 / 9.0`, Operand{}, 0, "the record has no"},
 		{`(a - 32.0) * 5.0 / 9.0`, Operand{Kind: Int, Num: 3}, 0, "a is int"},
 		{`double(a) / 2.0`, Operand{Kind: Int, Num: 3}, 1.5, ""},
@@ -148,7 +149,10 @@ func TestNumber(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.text, err)
 		}
-		got, err := e.Number(operands(c.a))
+		got, null, err := e.Number(operands(c.a))
+		if null != strings.Contains(c.text, "dyn(null)") {
+			t.Errorf("%s of %+v: null is %t", c.text, c.a, null)
+		}
 		if c.err == "" && (err != nil || got != c.want && (got == got || c.want == c.want)) ||
 			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s of %+v: %v, %v, want %v %s", c.text, c.a, got, err, c.want, c.err)

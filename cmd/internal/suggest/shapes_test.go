@@ -77,8 +77,10 @@ func TestShapes(t *testing.T) {
 		"telegraf-batch": {want: "format=influx readings_field=@value " + lines, comment: "what is judged is their increase per second"},
 		"otlp-json":      {want: "format=otlp " + points, comment: "what is judged is their increase per second"},
 		"otlp-proto":     {want: "format=otlp " + points},
-		"prometheus": {want: "format=json time_field=timestamp key_field=labels.__name__+labels.instance value_fields=value text_values=number",
-			comment: "The numbers of value are in quotes"},
+		"prometheus": {want: "format=json time_field=timestamp key_field=labels.__name__+labels.instance " +
+			`compute=gauge=labels.__name__.endsWith("_total") ? dyn(null) : double(value), counter=labels.__name__.endsWith("_total") ? ` +
+			"double(value) : dyn(null) series_fields=gauge,counter transform=counter=rate",
+			comment: `labels.__name__ ("node_network_receive_bytes_total")`},
 		"sitewise": {want: "format=json readings_field=payload.values time_field=payload.values.timestamp.timeInSeconds time_unit=s " +
 			"key_field=payload.assetId+payload.propertyId value_fields=payload.values.value.doubleValue " +
 			`only_if=payload.values.quality in ["GOOD"]`, comment: "offsetInNanos (is a time)"},

@@ -343,3 +343,18 @@ func TestAtLeast(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesAny: the names of counters are told from others by their last words, else they are listed.
+func TestNamesAny(t *testing.T) {
+	for _, c := range []struct{ counters, others, want string }{
+		{"a_total b_total c_count", "a_bytes b", `l.n.endsWith("_total") || l.n.endsWith("_count")`},
+		{"a_total b_total", "c_total", `l.n in ["a_total", "b_total"]`},
+		{"requests", "load", `l.n in ["requests"]`},
+		{"a_x b_y c_z", "load", `l.n in ["a_x", "b_y", "c_z"]`},
+		{strings.Repeat("requests ", mostNames+1), "load", ""},
+	} {
+		if got := namesAny("l.n", strings.Fields(c.counters), strings.Fields(c.others)); got != c.want {
+			t.Errorf("%s beside %s: %s, want %s", c.counters, c.others, got, c.want)
+		}
+	}
+}

@@ -201,7 +201,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 		c.role = constantIn
 	case boolean || whole && c.distinct <= fewValues && c.n >= 10*c.distinct:
 		c.role = enumeration
-	case pairs >= 20 && down == 0 && up > pairs/5, pairs >= 200 && down <= pairs/500 && up > pairs/5:
+	case onlyGrows(pairs, up, down):
 		c.role = counter
 		slices.Sort(rates)
 		quarter := len(rates) / 4
@@ -214,6 +214,11 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	default:
 		c.role = moves
 	}
+}
+
+// onlyGrows reports whether numbers of series are a counter's: up and down of so many pairs, one behind the other, rise and fall.
+func onlyGrows(pairs, up, down int) bool {
+	return up > pairs/5 && (pairs >= 20 && down == 0 || pairs >= 200 && down <= pairs/500)
 }
 
 // unsteady is the least width of the middle half of a counter's increases per second, in medians: that of a clock is less.
@@ -315,6 +320,10 @@ func (m *mapping) chooseValues() error {
 	present := fmt.Sprintf("%s of %s have all of them.", share(complete, n), count(n, m.noun()))
 	if len(moving) == 1 && complete < n {
 		present = fmt.Sprintf("%s of %s have it; the others count as missing.", share(complete, n), count(n, m.noun()))
+	}
+	if len(moving) == 1 && !givenValues && !givenSeries && m.putCounters(moving[0]) {
+		m.putOnlyIf(m.quality())
+		return m.putRekey()
 	}
 	switch {
 	case wide && !givenSeries && comeAndGo(moving, n) && m.wildcard(moving) != "":

@@ -265,20 +265,23 @@ func otlpProto(t *topic) { t.collector((&pmetric.ProtoMarshaler{}).MarshalMetric
 // prometheus follows the README of Telefonica/prometheus-kafka-adapter, whose encoder is in a main package: time in seconds, numbers as
 // texts, fields in the order of encoding/json.
 func prometheus(t *topic) {
-	for i := range 480 {
-		at := start.Add(time.Duration(i/4) * 15 * time.Second)
-		host, name := i%4/2, []string{"node_load1", "node_memory_MemFree_bytes"}[i%2]
-		instance := fmt.Sprintf("web-%d:9100", host+1)
-		v := t.level(i%4, i/4)
-		if i%2 == 1 {
+	for i := range 720 {
+		at := start.Add(time.Duration(i/6) * 15 * time.Second)
+		host, name := i%6/3, []string{"node_load1", "node_memory_MemFree_bytes", "node_network_receive_bytes_total"}[i%3]
+		instance, field := fmt.Sprintf("web-%d:9100", host+1), "/gauge"
+		v := t.level(i%6, i/6)
+		switch i % 3 {
+		case 1:
 			v = math.Round(v * 1e6)
+		case 2:
+			v, field = t.total(instance, i/6), "/counter"
 		}
 		text := fmt.Sprint(v)
 		if i%90 == 44 { // the target was not there
 			text, v = "NaN", math.NaN()
 		}
 		t.add("", at, must(json.Marshal(map[string]any{"timestamp": at.Format(time.RFC3339), "value": text, "name": name,
-			"labels": map[string]string{"__name__": name, "instance": instance, "job": "node"}})), of(name+"/"+instance, at, v))
+			"labels": map[string]string{"__name__": name, "instance": instance, "job": "node"}})), of(name+"/"+instance+field, at, v))
 	}
 }
 
