@@ -56,6 +56,23 @@ func TaskRows(d Detector, fresh int) int {
 	return d.Window() + fresh - 1
 }
 
+// Predictor is a Detector that expects a value of each reading before it comes.
+type Predictor interface {
+	Detector
+	// Predict returns the value that was expected of a fresh row, and how far readings usually are from what is expected, as a standard
+	// deviation; either is NaN where it is not known. r is a task after Execute, with one value a row beside the time.
+	Predict(r Rows, fresh int) (expected, spread float64)
+}
+
+// Predicted returns what Predictor.Predict does of a reading, from the expected value less it and from its score, which is the distance in
+// usual deviations.
+func Predicted(reading, off, score float64) (expected, spread float64) {
+	if score != score {
+		return math.NaN(), math.NaN()
+	}
+	return reading + off, math.Abs(off) / score // NaN where both are 0
+}
+
 // Explainer is a Detector that can explain a score by the reading that deviates most from what the method expects.
 type Explainer interface {
 	Detector

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -30,7 +31,7 @@ func backtestOps() (env []string) {
 	var names []string
 	for i, d := range []struct{ op, settings string }{
 		{"zscore", "WINDOW=16"}, {"ikasst", "WINDOW=8 STRIDE=3"}, {"knn", "WINDOW=24 K=4 MIN_POINTS=12"}, {"lof", "WINDOW=24 K=4 STRIDE=3"},
-		{"flatline", "TOLERANCE=0.5"},
+		{"flatline", "TOLERANCE=0.5"}, {"ar", "ORDER=4 MEMORY=100 MIN_POINTS=32"},
 	} {
 		names = append(names, d.op)
 		for _, s := range append(strings.Fields(d.settings), "OP="+d.op, "HISTORY=64", "WARMUP=8", "CLOSE_AFTER=4",
@@ -176,11 +177,21 @@ func TestBacktestIsTheStream(t *testing.T) {
 		state                string
 		eventTime, scoreTime int64
 		remaining            string
+		prediction           output.Prediction
 	}
 	mine := map[id]said{}
-	warm := map[string]int{}
+	warm, predicted := map[string]int{}, 0
 	for _, r := range tableRows(t, scores) {
-		s := said{"null", r["state"], timeOf(t, r["event_time"]), timeOf(t, r["score_time"]), r["remaining"]}
+		s := said{"null", r["state"], timeOf(t, r["event_time"]), timeOf(t, r["score_time"]), r["remaining"], output.Prediction{}}
+		if r["expected"] != "" {
+			var errs [2]error
+			s.prediction.Expected, errs[0] = strconv.ParseFloat(r["expected"], 64)
+			if s.prediction.Predicted = true; r["spread"] != "" {
+				s.prediction.Spread, errs[1] = strconv.ParseFloat(r["spread"], 64)
+			}
+			must(t, errors.Join(errs[:]...))
+			predicted++
+		}
 		if r["score"] != "" {
 			v, err := strconv.ParseFloat(r["score"], 64)
 			must(t, err)
@@ -196,7 +207,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 		s, err := output.DecodeScore(live[i].Value)
 		must(t, err)
 		k := id{fmt.Sprint(s.Partition), fmt.Sprint(s.Offset), s.Detector, string(s.Key)}
-		want := said{"null", s.State.String(), s.EventTime, s.ScoreTime, fmt.Sprint(s.Remaining)}
+		want := said{"null", s.State.String(), s.EventTime, s.ScoreTime, fmt.Sprint(s.Remaining), s.Prediction}
 		if s.Score == s.Score {
 			want.score = fmt.Sprintf("%x", math.Float64bits(s.Score))
 		}
@@ -205,6 +216,9 @@ func TestBacktestIsTheStream(t *testing.T) {
 				t.Errorf("%v: backtest %+v, stream %+v", k, got, want)
 			}
 		}
+	}
+	if predicted == 0 {
+		t.Error("no detector predicts anything")
 	}
 	if differ > 0 || len(live) != len(mine) || len(live) < 10_000 {
 		t.Errorf("%d of %d scores differ; the backtest has %d", differ, len(live), len(mine))

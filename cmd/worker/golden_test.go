@@ -238,7 +238,7 @@ func avroOf(t *testing.T, topic string, text []byte) []byte {
 			t.Fatalf("%s: %v", text, err)
 		}
 		return output.NewScoreEncoder(2, s.Topic, s.Partition, []string{s.Detector}).Append(nil, s.Key, s.EventTime, s.ScoreTime, 0, s.Score,
-			s.State, s.Offset, s.Remaining)
+			s.State, s.Offset, s.Remaining, s.Prediction)
 	}
 	a, err := output.DecodeAnomaly(text)
 	if err != nil {

@@ -140,6 +140,15 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	return detectors.OneReading(r.Row(fresh), row[most]-expected[most], contribution[most]*sum), true
 }
 
+// Predict returns the predicted value; of a novelty nothing.
+func (d *detector) Predict(r detectors.Rows, fresh int) (expected, spread float64) {
+	if d.p.Novelty {
+		return math.NaN(), math.NaN()
+	}
+	detail := r.Detail.F32()[2*fresh:]
+	return detectors.Predicted(r.X64[r.Row(fresh)*r.Dim], float64(detail[0]), float64(detail[1]))
+}
+
 // novel returns which of the samples before a fresh row are farthest from their median in a field, and sets expected to the medians.
 func (d *detector) novel(r *detectors.Rows, fresh int, expected []float64, field int) detectors.Part {
 	first := r.Row(fresh) - d.p.Order

@@ -153,6 +153,15 @@ func (d *band) Explain(r detectors.Rows, fresh, _ int, expected, contribution []
 	return p, true
 }
 
+// Predict returns what the period in use expects, from the first score on.
+func (d *band) Predict(r detectors.Rows, fresh int) (expected, spread float64) {
+	w := bandDetailOf(&r, fresh, 0)
+	if score := w.Float32(1); score != score {
+		return math.NaN(), math.NaN()
+	}
+	return r.X64[r.Row(fresh)*r.Dim+1] + float64(w.Float32(0)), float64(w.Float32(2))
+}
+
 // statisticNames say what each statistic is.
 func statisticName(k int) string {
 	switch {

@@ -165,6 +165,12 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	return detectors.OneReading(r.Row(fresh), row[most]-expected[most], contribution[most]*sum), true
 }
 
+// Predict returns the level of the row's bin.
+func (d *detector) Predict(r detectors.Rows, fresh int) (expected, spread float64) {
+	detail := r.Detail.F32()[2*fresh:]
+	return detectors.Predicted(r.X64[r.Row(fresh)*r.Dim+1], float64(detail[0]), float64(detail[1]))
+}
+
 // Describe returns the bin of the row, and how far off its level the field with the largest score is.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row, dim := r.Row(fresh), r.Dim-1

@@ -57,7 +57,8 @@ func (w *Writer) writeRuns(to *target, ms int64, rows []state.Row) (bytes int, e
 				offset = w.state.Record(offset)
 			}
 			r.pending[row.Detector] = append(r.pending[row.Detector], output.RunScore{EventTime: row.Time, ScoreTime: row.About,
-				Offset: offset, Score: row.Score, Remaining: row.Remaining, State: output.ScoreState(row.State)})
+				Offset: offset, Score: row.Score, Remaining: row.Remaining, State: output.ScoreState(row.State),
+				Prediction: PredictionOf(row)})
 		}
 		for detector, run := range r.pending {
 			if len(run) == 0 {

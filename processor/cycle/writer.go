@@ -189,7 +189,8 @@ func (w *Writer) writeScore(b *record.Batches, ms int64, row *state.Row, name []
 		offset = row.Offset
 	}
 	if len(headers) > 0 {
-		w.value = w.scores.Append(w.value[:0], name, row.Time, row.About, int(row.Detector), score, state, offset, row.Remaining)
+		w.value = w.scores.Append(w.value[:0], name, row.Time, row.About, int(row.Detector), score, state, offset, row.Remaining,
+			PredictionOf(row))
 		return len(w.value), b.Append(ms, name, w.value, headers)
 	}
 	most := w.scores.Most(name)
@@ -197,9 +198,14 @@ func (w *Writer) writeScore(b *record.Batches, ms int64, row *state.Row, name []
 	if err != nil {
 		return most, err
 	}
-	n = w.scores.Put(value, name, row.Time, row.About, int(row.Detector), score, state, offset, row.Remaining)
+	n = w.scores.Put(value, name, row.Time, row.About, int(row.Detector), score, state, offset, row.Remaining, PredictionOf(row))
 	b.Close(n)
 	return n, nil
+}
+
+// PredictionOf returns what a row's detector expected.
+func PredictionOf(row *state.Row) output.Prediction {
+	return output.Prediction{Predicted: row.Predicted, Expected: row.Expected, Spread: float64(row.Spread)}
 }
 
 // blockHeaders bounds the bytes of a block's headers and of what the record's batch adds.

@@ -86,6 +86,9 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			if left := s.tasks.of(&p.scoringTask, i); left > 0 {
 				r.State, r.Remaining, r.Score, r.Judged = RowWarmingUp, left, nan, nan
 			}
+			if d.Predict != nil {
+				r.predict(p, b, i)
+			}
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
 			r.Behind = s.behind(r.Offset)
@@ -135,6 +138,15 @@ func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
 	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
 }
 
+// predict sets what the detector expected of the i-th fresh row of a task.
+func (r *Row) predict(p *pending, b *detectors.Batch, i int) {
+	if r.Score != r.Score {
+		return
+	}
+	expected, spread := p.Detector.Predict.Predict(b.Rows(int(p.Index)), i)
+	r.Predicted, r.Expected, r.Spread = expected == expected, expected, float32(spread)
+}
+
 // inGrid sets the times of a row of a grid, whose rows have the time of the window's start: the score is
 // about the window, and has its last microsecond.
 func (r *Row) inGrid(d *series.SetDetector) {
@@ -179,6 +191,9 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			if left := s.tasks.of(&p.scoringTask, i); left > 0 {
 				r.State, r.Remaining, r.Score = RowWarmingUp, left, nan
 				s.forgetSmooth(p.Key, d)
+			}
+			if d.Predict != nil {
+				r.predict(p, b, i)
 			}
 			why := reasons{p: p, b: b, i: i}
 			s.judgeRow(p.Key, d, a, &r, &why)

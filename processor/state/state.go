@@ -206,9 +206,12 @@ type Row struct {
 	Key      *Key
 	Detector int32 // index into Config.Detectors
 	State    RowState
-	Exceeds  bool    // the score is above the detector's threshold
-	Severity uint8   // 0 to 100, see threshold.Judgement; 0 without a threshold
-	Score    float32 // NaN where there is none
+	Exceeds  bool  // the score is above the detector's threshold
+	Severity uint8 // 0 to 100, see threshold.Judgement; 0 without a threshold
+	// Predicted says that the detector expected a value of the sample: Expected, and its usual distance from the readings, Spread,
+	// which is NaN where it is not known. See detectors.Predictor.
+	Predicted bool
+	Score     float32 // NaN where there is none
 	// Judged is the score that the threshold judges: Score, or with DetectorConfig.Smooth the mean of
 	// the last ones; NaN where there is none.
 	Judged float32
@@ -221,6 +224,8 @@ type Row struct {
 	// Remaining is how many further samples of the key come, at the least, until the first with a score: 1 where it is the next.
 	// 0 unless State is RowWarmingUp.
 	Remaining int32
+	Spread    float32
+	Expected  float64
 	Offset    int64 // of the scored sample
 	Time      int64 // of the scored sample
 	// About and Until are the times of the first and the last sample that the

@@ -288,7 +288,7 @@ func TestAnomalyEncoder(t *testing.T) {
 	if a, err := DecodeAnomaly(NewAnomalyEncoder(1, "t", 0).Append(nil, &a)); err != nil || string(a.Key) != "0xff0001" {
 		t.Errorf("%q %v", a.Key, err)
 	}
-	if _, err := DecodeAnomaly(NewScoreEncoder(-1, "t", 0, names).Append(nil, nil, 0, 0, 0, 0, Scored, 0, 0)); err == nil {
+	if _, err := DecodeAnomaly(NewScoreEncoder(-1, "t", 0, names).Append(nil, nil, 0, 0, 0, 0, Scored, 0, 0, Prediction{})); err == nil {
 		t.Error("a score is read as an anomaly")
 	}
 }

@@ -2,8 +2,10 @@ package output
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"testing"
@@ -77,8 +79,8 @@ func evolved(t *testing.T, file, schema string) (has map[string]map[string]any) 
 	return has
 }
 
-// TestScoreEvolves: goavro reads a score of now with the schema of before, up to the field that is new, and the schema of now
-// reads one of before, in which that field has its default; so does DecodeScore.
+// TestScoreEvolves: goavro reads a score of now with the schema of before, up to the fields that are new, and the schema of now
+// reads one of before, in which those have their defaults; so does DecodeScore.
 func TestScoreEvolves(t *testing.T) {
 	text, err := os.ReadFile("testdata/score_1.avsc")
 	if err != nil {
@@ -96,12 +98,14 @@ func TestScoreEvolves(t *testing.T) {
 	e := NewScoreEncoder(7, "plant", 3, []string{"level"})
 	for range 500 {
 		score, state, remaining, field := math.NaN(), WarmingUp, 1+int32(rng.Uint32()>>(1+rng.IntN(30))), []byte{0}
+		p := randomPrediction(rng)
 		if rng.IntN(2) == 0 {
 			score, state, remaining = rng.NormFloat64(), Scored, 0
 		} else {
 			field = avro.AppendLong([]byte{2}, int64(remaining))
 		}
-		b := e.Append(nil, []byte("k"), rng.Int64N(1e15), rng.Int64N(1e15), 0, score, state, rng.Int64N(1e9), remaining)[5:]
+		field = appendUnion(appendUnion(field, p.Predicted, p.Expected), p.Predicted && p.Spread > 0, p.Spread)
+		b := e.Append(nil, []byte("k"), rng.Int64N(1e15), rng.Int64N(1e15), 0, score, state, rng.Int64N(1e9), remaining, p)[5:]
 		old, rest, err := before.NativeFromBinary(b)
 		if err != nil || !bytes.Equal(rest, field) {
 			t.Fatalf("%x is left, want %x: %v", rest, field, err)
@@ -115,14 +119,33 @@ func TestScoreEvolves(t *testing.T) {
 			t.Fatalf("%s is read as %v: %v", text, native, err)
 		}
 		again, err := now.BinaryFromNative(nil, native)
-		if want := append(b[:len(b)-len(field):len(b)-len(field)], 0); err != nil || !bytes.Equal(again, want) {
+		if want := append(b[:len(b)-len(field):len(b)-len(field)], 0, 0, 0); err != nil || !bytes.Equal(again, want) {
 			t.Fatalf("%x of the record of before, want %x: %v", again, want, err)
 		}
 		avroOld := append([]byte{0, 0, 0, 0, 7}, b[:len(b)-len(field)]...)
 		for _, b := range [][]byte{avroOld, text} {
-			if s, err := DecodeScore(b); err != nil || s.Remaining != 0 || s.State != state || s.Sample != nil {
+			if s, err := DecodeScore(b); err != nil || s.Remaining != 0 || s.State != state || s.Sample != nil || s.Predicted {
 				t.Fatalf("%x is read as %+v: %v", b, s, err)
 			}
 		}
 	}
+}
+
+// randomPrediction returns one of what an encoder may be given.
+func randomPrediction(rng *rand.Rand) (p Prediction) {
+	if p.Predicted = rng.IntN(2) == 0; p.Predicted {
+		p.Expected = rng.NormFloat64() * 1e3
+		if rng.IntN(3) > 0 {
+			p.Spread = float64(float32(rng.ExpFloat64()))
+		}
+	}
+	return p
+}
+
+// appendUnion appends a number as a union of Avro.
+func appendUnion(b []byte, known bool, v float64) []byte {
+	if !known {
+		return append(b, 0)
+	}
+	return binary.LittleEndian.AppendUint64(append(b, 2), math.Float64bits(v))
 }

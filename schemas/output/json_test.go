@@ -50,8 +50,9 @@ func TestScoreJSON(t *testing.T) {
 			score, remaining = math.NaN(), int32(r.Uint32()>>(1+r.IntN(31)))
 		}
 		at, offset, detector := r.Int64N(4e15)-2e15, int64(r.Uint64()>>(1+r.IntN(63))), r.IntN(2)
-		text := plain.Append([]byte("before"), key, at, at-1, detector, score, state, offset, remaining)[len("before"):]
-		want := framed.Append(nil, key, at, at-1, detector, score, state, offset, remaining)
+		p := randomPrediction(r)
+		text := plain.Append([]byte("before"), key, at, at-1, detector, score, state, offset, remaining, p)[len("before"):]
+		want := framed.Append(nil, key, at, at-1, detector, score, state, offset, remaining, p)
 		if got := toAvro(text); !bytes.Equal(got, want[5:]) {
 			t.Fatalf("%s is\n%x, want\n%x", text, got, want[5:])
 		}
@@ -63,18 +64,19 @@ func TestScoreJSON(t *testing.T) {
 		if s.Detector == names[1] {
 			i = 1
 		}
-		if got := framed.Append(nil, s.Key, s.EventTime, s.ScoreTime, i, s.Score, s.State, s.Offset, s.Remaining); !bytes.Equal(got, want) {
+		if got := framed.Append(nil, s.Key, s.EventTime, s.ScoreTime, i, s.Score, s.State, s.Offset, s.Remaining,
+			s.Prediction); !bytes.Equal(got, want) {
 			t.Fatalf("%s is read as %+v", text, s)
 		}
 	}
 	for _, inf := range []float64{math.Inf(1), math.Inf(-1)} {
-		text := plain.Append(nil, nil, 0, 0, 0, inf, Scored, 0, 0)
+		text := plain.Append(nil, nil, 0, 0, 0, inf, Scored, 0, 0, Prediction{})
 		if s, err := DecodeScore(text); err != nil || s.Score != inf || !bytes.Contains(text, []byte(`Infinity"`)) {
 			t.Errorf("%s: %+v %v", text, s, err)
 		}
 	}
 	buf := make([]byte, 0, 1024)
-	if n := testing.AllocsPerRun(100, func() { buf = plain.Append(buf[:0], keys[0], 1, 2, 1, 3.25, Scored, 4, 0) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { buf = plain.Append(buf[:0], keys[0], 1, 2, 1, 3.25, Scored, 4, 0, Prediction{}) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -172,7 +174,7 @@ func TestJSONExamples(t *testing.T) {
 		func(b []byte) ([]byte, error) {
 			s, err := DecodeScore(b)
 			return NewScoreEncoder(JSON, s.Topic, s.Partition, []string{s.Detector}).Append(nil, s.Key, s.EventTime, s.ScoreTime, 0, s.Score,
-				s.State, s.Offset, s.Remaining), err
+				s.State, s.Offset, s.Remaining, s.Prediction), err
 		},
 		func(b []byte) ([]byte, error) {
 			a, err := DecodeAnomaly(b)
@@ -182,7 +184,7 @@ func TestJSONExamples(t *testing.T) {
 			list, err := DecodeScores(nil, b)
 			var run []RunScore
 			for _, s := range list {
-				run = append(run, RunScore{s.EventTime, s.ScoreTime, s.Offset, float32(s.Score), s.Remaining, s.State})
+				run = append(run, RunScore{s.EventTime, s.ScoreTime, s.Offset, float32(s.Score), s.Remaining, s.State, s.Prediction})
 			}
 			return NewScoreEncoder(JSON, list[0].Topic, list[0].Partition, []string{list[0].Detector}).Runs().
 				AppendRun(nil, list[0].Key, 0, run), err
@@ -233,13 +235,13 @@ func BenchmarkScoreAppendJSON(b *testing.B) {
 	buf := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		buf = e.Append(buf[:0], key, 1767225600000000+int64(i), 1767225600000000, i&1, 1.0625478982925416, Scored, int64(i), 0)
+		buf = e.Append(buf[:0], key, 1767225600000000+int64(i), 1767225600000000, i&1, 1.0625478982925416, Scored, int64(i), 0, Prediction{})
 	}
 	b.SetBytes(int64(len(buf)))
 }
 
 func FuzzJSON(f *testing.F) {
-	f.Add(NewScoreEncoder(JSON, "t", 0, []string{"d"}).Append(nil, []byte("k"), 1, 2, 0, 0.5, Scored, 7, 0))
+	f.Add(NewScoreEncoder(JSON, "t", 0, []string{"d"}).Append(nil, []byte("k"), 1, 2, 0, 0.5, Scored, 7, 0, Prediction{}))
 	f.Add((&Feedback{ID: "a", Anomaly: "b", Kind: FeedbackConfirm}).Append(nil, JSON))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, s := range []*compiled{compiledScore, compiledAnomaly, compiledFeedback} {

@@ -50,6 +50,36 @@ type Score struct {
 	Offset    int64
 	Remaining int32  // while warming up, samples until the first score, at the least; 0: none (null)
 	Sample    *int32 // number of the sample in its record; nil: none (null, or not in the schema)
+	Prediction
+}
+
+// Prediction is what a detector expected of a sample.
+type Prediction struct {
+	Predicted bool    // false: nothing (null)
+	Expected  float64 // the value
+	Spread    float64 // how far readings usually are from that, as a standard deviation; 0: not known (null)
+}
+
+// Numbers returns what records have, NaN for null.
+func (p *Prediction) Numbers() (expected, spread float64) {
+	if expected, spread = p.Expected, p.Spread; !p.Predicted {
+		return math.NaN(), math.NaN()
+	}
+	if !(spread > 0) {
+		spread = math.NaN()
+	}
+	return expected, spread
+}
+
+// predictionOf reverses Prediction.Numbers.
+func predictionOf(expected, spread float64) (p Prediction) {
+	if p.Predicted = expected == expected; !p.Predicted {
+		return p
+	}
+	if p.Expected = expected; spread == spread {
+		p.Spread = spread
+	}
+	return p
 }
 
 // ScoreEncoder writes the scores of one input partition. It encodes once what all its
@@ -77,7 +107,7 @@ func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []
 		e.detectors = append(e.detectors, b)
 	}
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
-	e.room = len(e.head) + longest + len(e.source) + 4*binary.MaxVarintLen64 + 1 + 8 + 1 + 1 + binary.MaxVarintLen32
+	e.room = len(e.head) + longest + len(e.source) + 4*binary.MaxVarintLen64 + 3*(1+8) + 1 + 1 + binary.MaxVarintLen32
 	return e
 }
 
@@ -98,10 +128,10 @@ var (
 // Append appends one score with its framing; see Put. Where dst has room nothing
 // is allocated.
 func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState,
-	offset int64, remaining int32) []byte {
+	offset int64, remaining int32, p Prediction) []byte {
 	n, most := len(dst), e.Most(key)
 	dst = slices.Grow(dst, most)
-	dst = dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset, remaining)]
+	dst = dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset, remaining, p)]
 	if e.schemaID == JSON {
 		return e.compiled.asJSON(dst, n)
 	}
@@ -120,7 +150,7 @@ func (e *ScoreEncoder) Most(key []byte) int {
 // bytes, and returns how many it took. It is not for an encoder of JSON. Times are microseconds; detector is the
 // index of its name; a NaN score is written as null, and a remaining of 0.
 func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, detector int, score float64,
-	state ScoreState, offset int64, remaining int32) int {
+	state ScoreState, offset int64, remaining int32, p Prediction) int {
 	if len(b) != e.room+len(key) {
 		key = hexKey(key)
 	}
@@ -130,14 +160,7 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 	i += avro.PutLong(b[i:], eventTime)
 	i += avro.PutLong(b[i:], scoreTime)
 	i += copy(b[i:], e.detectors[detector])
-	if score == score {
-		b[i] = 2
-		binary.LittleEndian.PutUint64(b[i+1:], math.Float64bits(score))
-		i += 9
-	} else {
-		b[i] = 0
-		i++
-	}
+	i += putOptional(b[i:], score)
 	b[i] = byte(state) << 1
 	i++
 	i += copy(b[i:], e.source)
@@ -150,6 +173,9 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 		b[i] = 0
 		i++
 	}
+	expected, spread := p.Numbers()
+	i += putOptional(b[i:], expected)
+	i += putOptional(b[i:], spread)
 	switch {
 	case !e.numbered:
 	case e.bits == 0:
@@ -161,6 +187,17 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 		i += avro.PutLong(b[i:], offset&(1<<e.bits-1))
 	}
 	return i
+}
+
+// putOptional writes a number, or null for NaN.
+func putOptional(b []byte, v float64) int {
+	if v != v {
+		b[0] = 0
+		return 1
+	}
+	b[0] = 2
+	binary.LittleEndian.PutUint64(b[1:], math.Float64bits(v))
+	return 9
 }
 
 // KeyText returns a key as records have it.
@@ -202,6 +239,9 @@ func readScore(body []byte) (s Score, err error) {
 	s.Offset = r.Long()
 	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
 		s.Remaining = r.Int()
+	}
+	if r.More() { // none in records of earlier versions
+		s.Prediction = predictionOf(r.Optional(), r.Optional())
 	}
 	s.Sample = readSample(r)
 	if err := r.End(); err != nil {

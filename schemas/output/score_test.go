@@ -21,7 +21,7 @@ func BenchmarkScoreAppend(b *testing.B) {
 	buf := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		buf = e.Append(buf[:0], key, 1767225600000000+int64(i), 1767225600000000, i&1, 1.25, Scored, int64(i), 0)
+		buf = e.Append(buf[:0], key, 1767225600000000+int64(i), 1767225600000000, i&1, 1.25, Scored, int64(i), 0, Prediction{})
 	}
 	b.SetBytes(int64(len(buf)))
 }
@@ -35,6 +35,12 @@ func BenchmarkReadingAppend(b *testing.B) {
 		buf = e.Append(buf[:0], key, 1767225600000000+int64(i), 1.25, int64(i))
 	}
 	b.SetBytes(int64(len(buf)))
+}
+
+// isUnion reports whether goavro has read a number, or null.
+func isUnion(native any, known bool, v float64) bool {
+	union, ok := native.(map[string]any)
+	return ok == known && (!known || union["double"] == v)
 }
 
 // Scores are read by goavro, which knows nothing of the encoder.
@@ -60,8 +66,9 @@ func TestScoreEncoder(t *testing.T) {
 				score, remaining = math.NaN(), int32(r.Uint32()>>(1+r.IntN(31)))
 			}
 			offset := int64(r.Uint64() >> (1 + r.IntN(63)))
+			p := randomPrediction(r)
 			start := len(all)
-			all = e.Append(all, key, event, event-lag, detector, score, state, offset, remaining)
+			all = e.Append(all, key, event, event-lag, detector, score, state, offset, remaining, p)
 			b := all[start:]
 			var native any
 			var rest []byte
@@ -91,22 +98,25 @@ func TestScoreEncoder(t *testing.T) {
 				m["detector"] != names[detector] || m["state"] != state.String() || (m["score"] == nil) != (score != score) ||
 				score == score && wantScore != score ||
 				src["topic"] != "plant.readings" || src["partition"] != int32(12) || src["offset"] != offset ||
-				(left == nil) != (remaining == 0) || wantLeft != remaining {
+				(left == nil) != (remaining == 0) || wantLeft != remaining || !isUnion(m["expected"], p.Predicted, p.Expected) ||
+				!isUnion(m["spread"], p.Spread > 0, p.Spread) {
 				t.Fatal(native)
 			}
 			s, err := DecodeScore(b)
 			if err != nil || !bytes.Equal(s.Key, key) || s.EventTime != event || s.ScoreTime != event-lag ||
 				s.Detector != names[detector] || s.State != state ||
 				!equal([]float64{s.Score}, []float64{score}) || s.Topic != "plant.readings" || s.Partition != 12 || s.Offset != offset ||
-				s.Remaining != remaining {
+				s.Remaining != remaining || s.Prediction != p {
 				t.Fatal(s, err)
 			}
-			old := len(b) - 1 // where a record of an earlier version ends, without the last field
+			// Where records of earlier versions end: without the last fields, and of these the first.
+			later := len(b) - len(appendUnion(nil, p.Predicted, p.Expected)) - len(appendUnion(nil, p.Spread > 0, p.Spread))
+			old := later - 1
 			if remaining > 0 {
 				old -= len(avro.AppendLong(nil, int64(remaining)))
 			}
 			for cut := range len(b) {
-				if s, err := DecodeScore(b[:cut]); (err == nil) != (cut == old) || s.Remaining != 0 {
+				if s, err := DecodeScore(b[:cut]); (err == nil) != (cut == old || cut == later) || cut != later && s.Remaining != 0 {
 					t.Fatal(cut, s)
 				}
 			}
@@ -115,12 +125,12 @@ func TestScoreEncoder(t *testing.T) {
 			}
 		}
 		buf, key := make([]byte, 0, 256), []byte("press-7")
-		if n := testing.AllocsPerRun(100, func() { buf = e.Append(buf[:0], key, 1, 2, 1, 3, Scored, 4, 0) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { buf = e.Append(buf[:0], key, 1, 2, 1, 3, Scored, 4, 0, Prediction{}) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
 	}
 	e := NewScoreEncoder(1, "t", 0, names)
-	if s, err := DecodeScore(e.Append(nil, []byte{0xff, 0, 1}, 0, 0, 0, 0, Scored, 0, 0)); err != nil || string(s.Key) != "0xff0001" {
+	if s, err := DecodeScore(e.Append(nil, []byte{0xff, 0, 1}, 0, 0, 0, 0, Scored, 0, 0, Prediction{})); err != nil || string(s.Key) != "0xff0001" {
 		t.Errorf("%q %v", s.Key, err)
 	}
 	if NewScoreEncoder(-1, "t", 0, nil).head[2] == 0 {
@@ -198,8 +208,8 @@ func TestReadingEncoder(t *testing.T) {
 }
 
 func FuzzDecodeScore(f *testing.F) {
-	f.Add(NewScoreEncoder(1, "topic", 3, []string{"d"}).Append(nil, []byte("key"), 1e15, 1e15, 0, 0.5, Scored, 7, 0))
-	f.Add(NewScoreEncoder(-1, "", 0, []string{""}).Append(nil, nil, -1, 0, 0, math.NaN(), WarmingUp, -1, 5))
+	f.Add(NewScoreEncoder(1, "topic", 3, []string{"d"}).Append(nil, []byte("key"), 1e15, 1e15, 0, 0.5, Scored, 7, 0, Prediction{}))
+	f.Add(NewScoreEncoder(-1, "", 0, []string{""}).Append(nil, nil, -1, 0, 0, math.NaN(), WarmingUp, -1, 5, Prediction{}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := DecodeScore(b)
 		if err != nil {
@@ -213,10 +223,10 @@ func FuzzDecodeScore(f *testing.F) {
 			}
 		}
 		again := NewScoreEncoder(id, s.Topic, s.Partition, []string{s.Detector}).Append(nil, s.Key, s.EventTime, s.ScoreTime, 0,
-			s.Score, s.State, s.Offset, s.Remaining)
+			s.Score, s.State, s.Offset, s.Remaining, s.Prediction)
 		back, err := DecodeScore(again)
 		if err != nil || back.EventTime != s.EventTime || back.ScoreTime != s.ScoreTime || back.Offset != s.Offset || back.Topic != s.Topic ||
-			back.State != s.State {
+			back.State != s.State || back.Predicted != s.Predicted {
 			t.Fatal(s, back, err)
 		}
 	})

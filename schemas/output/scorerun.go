@@ -34,6 +34,7 @@ type RunScore struct {
 	Score                float32 // NaN: none (null)
 	Remaining            int32   // 0: none (null)
 	State                ScoreState
+	Prediction
 }
 
 // Runs makes e an encoder of runs, of which AppendRun and PutRun write records. It then writes no single scores.
@@ -46,11 +47,14 @@ func (e *ScoreEncoder) Runs() *ScoreEncoder {
 }
 
 // mostRunScore is the most bytes of a score in a run, with the number of its sample.
-const mostRunScore = 3*binary.MaxVarintLen64 + 5 + 1 + 1 + 2*binary.MaxVarintLen32
+const mostRunScore = 3*binary.MaxVarintLen64 + 5 + 1 + 1 + 2*binary.MaxVarintLen32 + 9 + 5
+
+// mostRunRest is the most bytes of a run beside the record of one score, and mostRunScore for each.
+const mostRunRest = 8 * binary.MaxVarintLen64
 
 // MostRun returns an upper bound of the bytes that a run of n scores of the series takes in Avro.
 func (e *ScoreEncoder) MostRun(key []byte, n int) int {
-	return e.Most(key) + 4*binary.MaxVarintLen64 + n*mostRunScore
+	return e.Most(key) + mostRunRest + n*mostRunScore
 }
 
 // AppendRun appends a run with its framing; see PutRun. Where dst has room nothing is allocated.
@@ -67,7 +71,7 @@ func (e *ScoreEncoder) AppendRun(dst, key []byte, detector int, run []RunScore) 
 // PutRun writes scores of one series and detector, at least one, with their framing to the front of b, which has MostRun bytes, and
 // returns how many it took. It is not for an encoder of JSON.
 func (e *ScoreEncoder) PutRun(b, key []byte, detector int, run []RunScore) int {
-	if len(b) != e.room+len(key)+4*binary.MaxVarintLen64+len(run)*mostRunScore {
+	if len(b) != e.room+len(key)+mostRunRest+len(run)*mostRunScore {
 		key = hexKey(key)
 	}
 	time, offset := run[0].EventTime, run[0].Offset>>e.bits
@@ -87,14 +91,7 @@ func (e *ScoreEncoder) PutRun(b, key []byte, detector int, run []RunScore) int {
 		i += avro.PutLong(b[i:], s.EventTime-time)
 		i += avro.PutLong(b[i:], s.EventTime-s.ScoreTime)
 		offset, time = at, s.EventTime
-		if s.Score == s.Score {
-			b[i] = 2
-			binary.LittleEndian.PutUint32(b[i+1:], math.Float32bits(s.Score))
-			i += 5
-		} else {
-			b[i] = 0
-			i++
-		}
+		i += putOptional32(b[i:], s.Score)
 		b[i] = byte(s.State) << 1
 		i++
 		if s.Remaining > 0 {
@@ -110,16 +107,53 @@ func (e *ScoreEncoder) PutRun(b, key []byte, detector int, run []RunScore) int {
 	i++
 	if !e.numbered || e.bits == 0 {
 		b[i] = 0
-		return i + 1
+		i++
+	} else {
+		b[i] = 2
+		i++
+		i += avro.PutLong(b[i:], int64(len(run)))
+		for k := range run {
+			i += avro.PutLong(b[i:], run[k].Offset&(1<<e.bits-1))
+		}
+		b[i] = 0
+		i++
+	}
+	return i + putPredictions(b[i:], run)
+}
+
+// putPredictions writes what was expected of the samples of a run, the end of its record.
+func putPredictions(b []byte, run []RunScore) (i int) {
+	if !slices.ContainsFunc(run, func(s RunScore) bool { return s.Predicted }) {
+		b[0], b[1] = 0, 0
+		return 2
 	}
 	b[i] = 2
 	i++
 	i += avro.PutLong(b[i:], int64(len(run)))
 	for k := range run {
-		i += avro.PutLong(b[i:], run[k].Offset&(1<<e.bits-1))
+		expected, _ := run[k].Numbers()
+		i += putOptional(b[i:], expected)
+	}
+	b[i], b[i+1] = 0, 2
+	i += 2
+	i += avro.PutLong(b[i:], int64(len(run)))
+	for k := range run {
+		_, spread := run[k].Numbers()
+		i += putOptional32(b[i:], float32(spread))
 	}
 	b[i] = 0
 	return i + 1
+}
+
+// putOptional32 is putOptional for a float.
+func putOptional32(b []byte, v float32) int {
+	if v != v {
+		b[0] = 0
+		return 1
+	}
+	b[0] = 2
+	binary.LittleEndian.PutUint32(b[1:], math.Float32bits(v))
+	return 5
 }
 
 // DecodeScores appends the scores of a record of the scores topic to dst: the one of a record of a single score, or those of a run,
@@ -167,7 +201,8 @@ func readRun(dst []Score, body []byte) ([]Score, error) {
 			dst = append(dst, s)
 		}
 	}
-	if run := dst[first:]; r.Index(2) == 1 {
+	run := dst[first:]
+	if r.Index(2) == 1 {
 		numbers := make([]int32, 0, len(run))
 		for n := r.Block(); n > 0; n = r.Block() {
 			for ; n > 0 && r.OK(); n-- {
@@ -181,6 +216,33 @@ func readRun(dst []Score, body []byte) ([]Score, error) {
 			for i := range run {
 				run[i].Sample = &numbers[i]
 			}
+		}
+	}
+	if !r.More() { // of an earlier version
+		return dst, r.End()
+	}
+	for _, read := range []func(s *Score){
+		func(s *Score) { s.Prediction = predictionOf(r.Optional(), 0) },
+		func(s *Score) {
+			if r.Index(2) == 1 {
+				s.Spread = float64(r.Float())
+			}
+		},
+	} {
+		if r.Index(2) == 0 {
+			continue
+		}
+		got := 0
+		for n := r.Block(); n > 0; n = r.Block() {
+			for ; n > 0 && r.OK(); n-- {
+				if got < len(run) {
+					read(&run[got])
+				}
+				got++
+			}
+		}
+		if r.OK() && got != len(run) {
+			return dst, fmt.Errorf("it has %d scores and predictions of %d samples", len(run), got)
 		}
 	}
 	return dst, r.End()

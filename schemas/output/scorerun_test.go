@@ -44,6 +44,11 @@ func randomRun(r *rand.Rand, n int) []RunScore {
 			s.Score, s.Remaining = float32(math.NaN()), int32(r.Uint32()>>(1+r.IntN(31)))
 		}
 	}
+	if r.IntN(2) == 0 {
+		for i := range run {
+			run[i].Prediction = randomPrediction(r)
+		}
+	}
 	return run
 }
 
@@ -54,7 +59,8 @@ func single(t *testing.T, id int32, key []byte, detector string, s *RunScore, nu
 	if numbered {
 		e.Number(bits)
 	}
-	want, err := DecodeScores(nil, e.Append(nil, key, s.EventTime, s.ScoreTime, 0, float64(s.Score), s.State, s.Offset, s.Remaining))
+	want, err := DecodeScores(nil, e.Append(nil, key, s.EventTime, s.ScoreTime, 0, float64(s.Score), s.State, s.Offset, s.Remaining,
+		s.Prediction))
 	if err != nil || len(want) != 1 {
 		t.Fatal(want, err)
 	}
@@ -104,8 +110,9 @@ func TestRunsAreTheirScores(t *testing.T) {
 			if id == JSON {
 				continue
 			}
-			for _, cut := range []int{0, 1, r.IntN(len(b)), len(b) - 2, len(b) - 1} {
-				if got, err := DecodeScores(nil, b[:cut]); err == nil || len(got) > 0 {
+			old := len(b) - putPredictions(make([]byte, e.MostRun(key, len(run))), run) // where a record of an earlier version ends
+			for _, cut := range []int{0, 1, r.IntN(len(b)), old, old + 1, len(b) - 1} {
+				if got, err := DecodeScores(nil, b[:cut]); (err == nil) != (cut == old) || (len(got) > 0) != (cut == old) {
 					t.Fatalf("%d of %d bytes are read as %+v", cut, len(b), got)
 				}
 			}
@@ -186,7 +193,7 @@ func TestScoreRunSchema(t *testing.T) {
 func TestHostileRuns(t *testing.T) {
 	e := NewScoreEncoder(7, "in", 3, []string{"level"}).Number(20).Runs()
 	good := e.AppendRun(nil, []byte("k"), 0, make([]RunScore, 2))
-	if len(good) != 47 {
+	if len(good) != 49 {
 		t.Fatalf("%d bytes: %x", len(good), good)
 	}
 	with := func(at int, b ...byte) []byte { return slices.Concat(good[:at], b, good[at+1:]) }
@@ -200,7 +207,8 @@ func TestHostileRuns(t *testing.T) {
 		{with(20, avro.AppendLong(nil, math.MaxInt64)...), "ends too early"},
 		{with(20, avro.AppendLong(nil, math.MinInt64)...), "ends too early"},
 		{with(20, 0), "bytes behind"},
-		{with(len(good)-4, 2), "2 scores and numbers of 1 samples"},
+		{with(len(good)-6, 2), "2 scores and numbers of 1 samples"},
+		{append(good[:len(good)-2:len(good)-2], 2, 2, 0, 0, 0), "2 scores and predictions of 1 samples"},
 		{[]byte(`{"version": -1}`), "missing"},
 	} {
 		if got, err := DecodeScores(nil, c.b); err == nil || !strings.Contains(err.Error(), c.want) || len(got) > 0 {
@@ -208,8 +216,8 @@ func TestHostileRuns(t *testing.T) {
 		}
 	}
 	// Another writer may cut the array into blocks, with or without their sizes.
-	items := good[21 : len(good)-6]
-	blocks := slices.Concat(good[:20], []byte{1, byte(len(items))}, items[:len(items)/2], []byte{2}, items[len(items)/2:], good[len(good)-6:])
+	items := good[21 : len(good)-8]
+	blocks := slices.Concat(good[:20], []byte{1, byte(len(items))}, items[:len(items)/2], []byte{2}, items[len(items)/2:], good[len(good)-8:])
 	want, err := DecodeScores(nil, good)
 	if err != nil || len(want) != 2 {
 		t.Fatal(want, err)
@@ -230,7 +238,7 @@ func TestRunSize(t *testing.T) {
 	one := len(e.AppendRun(nil, []byte("press-7/bearing-a"), 0, run[:1]))
 	all := len(e.AppendRun(nil, []byte("press-7/bearing-a"), 0, run))
 	alone := len(NewScoreEncoder(7, "sensor-readings", 3, []string{"vibration"}).Append(nil, []byte("press-7/bearing-a"),
-		run[0].EventTime, run[0].ScoreTime, 0, 1.25, Scored, run[0].Offset, 0))
+		run[0].EventTime, run[0].ScoreTime, 0, 1.25, Scored, run[0].Offset, 0, Prediction{}))
 	if one > alone+6 || all > 14*MaxRun {
 		t.Errorf("a run of one takes %d bytes, a single score %d; a run of %d takes %d", one, alone, MaxRun, all)
 	}
@@ -279,9 +287,9 @@ func BenchmarkRunAppend(b *testing.B) {
 func FuzzDecodeScores(f *testing.F) {
 	for _, id := range []int32{1, SingleObject, JSON} {
 		e := NewScoreEncoder(id, "topic", 3, []string{"d"})
-		f.Add(e.Append(nil, []byte("key"), 1e15, 1e15, 0, 0.5, Scored, 7, 0))
+		f.Add(e.Append(nil, []byte("key"), 1e15, 1e15, 0, 0.5, Scored, 7, 0, Prediction{}))
 		f.Add(NewScoreEncoder(id, "topic", 3, []string{"d"}).Number(20).Runs().AppendRun(nil, []byte("key"), 0,
-			[]RunScore{{1, 2, 7 << 20, 0.5, 0, Scored}, {3, 2, 9<<20 | 5, float32(math.NaN()), 4, WarmingUp}}))
+			[]RunScore{{1, 2, 7 << 20, 0.5, 0, Scored, Prediction{}}, {3, 2, 9<<20 | 5, float32(math.NaN()), 4, WarmingUp, Prediction{}}}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		list, err := DecodeScores(nil, b)
@@ -299,7 +307,7 @@ func FuzzDecodeScores(f *testing.F) {
 				if float64(float32(s.Score)) != s.Score { // from a record of one score, of another program
 					return
 				}
-				run[i] = RunScore{s.EventTime, s.ScoreTime, s.Offset, float32(s.Score), max(0, s.Remaining), s.State}
+				run[i] = RunScore{s.EventTime, s.ScoreTime, s.Offset, float32(s.Score), max(0, s.Remaining), s.State, s.Prediction}
 				part[i].Remaining, part[i].Sample = run[i].Remaining, nil
 				part[i].Key = []byte(KeyText(s.Key))
 			}

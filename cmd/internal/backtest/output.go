@@ -41,7 +41,7 @@ var scoreColumns = []table.Column{
 	{Name: "detector", Few: true}, {Name: "score", Kind: table.Number}, {Name: "state", Few: true},
 	{Name: "threshold", Kind: table.Number}, {Name: "exceeds", Kind: table.Truth}, {Name: "severity", Kind: table.Whole},
 	{Name: "warmth", Few: true}, {Name: "partition", Kind: table.Whole}, {Name: "offset", Kind: table.Whole},
-	{Name: "remaining", Kind: table.Whole},
+	{Name: "remaining", Kind: table.Whole}, {Name: "expected", Kind: table.Number}, {Name: "spread", Kind: table.Number},
 }
 
 // sampleColumn is the last one where records have an array of readings.
@@ -196,10 +196,12 @@ func (b *scoreBuffer) values(r *state.Row, w Warmth) []table.Value {
 	v[9].Text = w.String()
 	v[10].Whole, v[11].Whole = int64(b.partition.Number), b.cfg.Record(r.Offset)
 	v[12].Whole = int64(r.Remaining)
+	p := cycle.PredictionOf(r)
+	v[13].Number, v[14].Number = p.Numbers()
 	if !b.o.numbered {
 		return v[:len(scoreColumns)]
 	}
-	v[13].Whole = int64(b.cfg.Number(r.Offset))
+	v[15].Whole = int64(b.cfg.Number(r.Offset))
 	return v
 }
 

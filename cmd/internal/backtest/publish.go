@@ -157,7 +157,7 @@ func (p *topicPublisher) Scores(partition *Partition, rows []state.Row) error {
 			offset = p.c.State.Record(offset)
 		}
 		p.value = enc.Append(p.value[:0], name, r.Time, r.About, int(r.Detector), float64(r.Score), output.ScoreState(r.State), offset,
-			r.Remaining)
+			r.Remaining, cycle.PredictionOf(r))
 		if err := p.put(&p.scores, name); err != nil {
 			return err
 		}

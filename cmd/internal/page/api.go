@@ -183,9 +183,11 @@ type Series struct {
 
 // Band is a range of usual values around the values of one field. It is a statistic of the samples before, not what a detector expects.
 type Band struct {
-	Over int      `json:"over" doc:"Number of samples before each that it is made of."`
-	Low  []Number `json:"low" doc:"5th percentile of them, less half the distance of the percentiles."`
-	High []Number `json:"high" doc:"95th percentile of them, plus half the distance of the percentiles."`
+	Detector string   `json:"detector,omitempty" doc:"The detector that expects a value of each sample. Without one, the range is made of the samples before."`
+	Expected []Number `json:"expected,omitempty" doc:"The value that the detector expected of each sample; null where it expected none."`
+	Over     int      `json:"over" doc:"Number of samples before each that the range is made of; 0 with a detector."`
+	Low      []Number `json:"low" doc:"5th percentile of them, less half the distance of the percentiles; with a detector expected less 3 times its spread."`
+	High     []Number `json:"high" doc:"95th percentile of them, plus half the distance of the percentiles; with a detector expected plus 3 times its spread."`
 }
 
 // Scores are the scores of one detector.

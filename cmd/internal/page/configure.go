@@ -63,7 +63,8 @@ func inputOf(c *config.Config, registry *registry.Client) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Input{Decoder: dec, Series: c.Series(), Fields: mapping.ColumnNames(all)}
+	out := &Input{Decoder: dec, Series: c.Series(), Fields: mapping.ColumnNames(all),
+		Derived: len(c.Mapping.Transform) > 0 || c.Keys.Every > 0}
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		columns, err := mapping.Columns(d.Fields)

@@ -51,6 +51,7 @@ type Input struct {
 	Series    []string        // as of schemas.NewSplitter
 	Fields    []string        // names of the values of a sample
 	Detectors []Detector
+	Derived   bool // detectors have what TRANSFORM or EVERY makes of the values
 }
 
 // input returns the Input of a topic.

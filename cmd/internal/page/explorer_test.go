@@ -273,11 +273,15 @@ func testSeries(t *testing.T, runs bool) {
 			}
 			key, run := series[(at+later)%3], &pending[(at+later)%3][detector]
 			rec := kafkatest.Record{Topic: "scores", Partition: -1, Key: []byte(key), Time: b.at(i+1) / 1000}
-			*run = append(*run, output.RunScore{EventTime: b.at(at), ScoreTime: b.at(at), Offset: int64(at), Score: float32(at + detector)})
+			score := output.RunScore{EventTime: b.at(at), ScoreTime: b.at(at), Offset: int64(at), Score: float32(at + detector)}
+			if detector == 1 && key != "quiet" {
+				score.Prediction = output.Prediction{Predicted: true, Expected: float64(at), Spread: 0.5}
+			}
+			*run = append(*run, score)
 			switch {
 			case !runs || at%51 < 3:
 				for _, r := range *run {
-					rec.Value = enc.Append(nil, []byte(key), r.EventTime, r.ScoreTime, detector, float64(r.Score), r.State, r.Offset, 0)
+					rec.Value = enc.Append(nil, []byte(key), r.EventTime, r.ScoreTime, detector, float64(r.Score), r.State, r.Offset, 0, r.Prediction)
 					scores = append(scores, rec)
 				}
 				*run = (*run)[:0]
@@ -312,8 +316,11 @@ func testSeries(t *testing.T, runs bool) {
 		!math.IsNaN(float64(s.Scores[1].Threshold[0])) {
 		t.Errorf("scores %+v", s.Scores)
 	}
-	if ids(s.Anomalies) != "01" || len(s.Usual) != 2 || s.Usual[1].Low[99] != 0.5 || len(s.Notes) != 1 {
-		t.Errorf("anomalies %s, usual %v, notes %q", ids(s.Anomalies), s.Usual[1].Low[99], s.Notes)
+	if ids(s.Anomalies) != "01" || len(s.Usual) != 2 || s.Usual[0].Detector != "" || s.Usual[0].Over != 64 || len(s.Notes) != 1 {
+		t.Errorf("anomalies %s, usual %+v, notes %q", ids(s.Anomalies), s.Usual[0], s.Notes)
+	}
+	if u := s.Usual[1]; u.Detector != "level" || u.Over != 0 || u.Expected[99] != at || u.Low[99] != at-1.5 || u.High[99] != at+1.5 {
+		t.Errorf("what level expects: %+v", u)
 	}
 	s = ask(SeriesQuery{Key: "pump-1", Anomaly: hex.EncodeToString([]byte{2, 15: 0}), Samples: 5000})
 	if len(s.Times) != n/3 || len(s.Scores[1].Scores) != n/3 || ids(s.Anomalies) != "02 01" || s.More {

@@ -72,6 +72,7 @@ type sample struct {
 type point struct {
 	time  int64
 	score float64
+	output.Prediction
 }
 
 // reading reads a series.
@@ -367,7 +368,7 @@ func (r *reading) scores(ctx context.Context) error {
 			times := reached[s.Detector]
 			times[0], times[1] = min(times[0], s.ScoreTime), max(times[1], s.ScoreTime)
 			if s.ScoreTime >= low && s.ScoreTime <= high {
-				r.points[s.Detector] = append(r.points[s.Detector], point{s.ScoreTime, s.Score})
+				r.points[s.Detector] = append(r.points[s.Detector], point{s.ScoreTime, s.Score, s.Prediction})
 			}
 		}
 	}
@@ -414,7 +415,11 @@ func (r *reading) answer() {
 		for j := range r.list {
 			values[j] = Number(r.list[j].values[i])
 		}
-		out.Values, out.Usual = append(out.Values, values), append(out.Usual, usual(values))
+		band := r.predicted(i)
+		if band.Detector == "" {
+			band = usual(values)
+		}
+		out.Values, out.Usual = append(out.Values, values), append(out.Usual, band)
 	}
 	for _, s := range r.list {
 		out.Times = append(out.Times, float64(s.time)/1000)
@@ -473,6 +478,46 @@ func (r *reading) shown() (fields []int) {
 		}
 	}
 	return fields
+}
+
+// spreads is how many of a detector's spreads the usual range is wide, to either side of what it expected.
+const spreads = 3
+
+// predicted returns what a detector expected of a field of at least half of the samples, and the range around that; the detector is ""
+// where none did.
+func (r *reading) predicted(field int) (b Band) {
+	in := r.input()
+	if in.Derived || field >= len(in.Fields) {
+		return b
+	}
+	for i := range in.Detectors {
+		d := &in.Detectors[i]
+		if len(in.Fields) > 1 && (len(d.Fields) != 1 || d.Fields[0] != in.Fields[field]) {
+			continue
+		}
+		at := make(map[int64]output.Prediction, len(r.points[d.Name]))
+		for _, p := range r.points[d.Name] {
+			if p.Predicted {
+				at[p.time] = p.Prediction
+			}
+		}
+		if 2*len(at) < len(r.list) || len(at) == 0 {
+			continue
+		}
+		b = Band{Detector: d.Name}
+		for _, s := range r.list {
+			expected, low, high := none, none, none
+			if p, ok := at[s.time]; ok {
+				expected = Number(p.Expected)
+				if p.Spread > 0 {
+					low, high = Number(p.Expected-spreads*p.Spread), Number(p.Expected+spreads*p.Spread)
+				}
+			}
+			b.Expected, b.Low, b.High = append(b.Expected, expected), append(b.Low, low), append(b.High, high)
+		}
+		return b
+	}
+	return b
 }
 
 // usualOver is the number of samples before each that the usual range is made of.

@@ -34,7 +34,7 @@ func TestOneKeyInTwoTopics(t *testing.T) {
 			list = append(list, kafkatest.Record{Topic: p.topic, Partition: p.partition, Key: []byte("any"), Time: b.at(at) / 1000,
 				Value: fmt.Appendf(nil, `{"id":"pump-1","at":%d,"a":%d,"b":%d}`, b.at(at)/1000, i, i)})
 			list = append(list, kafkatest.Record{Topic: "scores", Partition: 0, Key: []byte("pump-1"), Time: b.at(at+1) / 1000,
-				Value: enc.Append(nil, []byte("pump-1"), b.at(at), b.at(at), 0, float64(i), output.Scored, int64(at), 0)})
+				Value: enc.Append(nil, []byte("pump-1"), b.at(at), b.at(at), 0, float64(i), output.Scored, int64(at), 0, output.Prediction{})})
 		}
 	}
 	anomaly := func(id byte, detector string, i, second int) kafkatest.Record {

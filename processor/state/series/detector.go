@@ -53,6 +53,7 @@ type Setup struct {
 	Seasonal         detectors.Seasonal  // of the gates of ensembles; nil: it is of none
 	Carriers         []anomaly.Term      // the members of an ensemble that sums, by number; nil: none of them knows the reading of a score
 	Explain          detectors.Explainer
+	Predict          detectors.Predictor // nil: none, or of several values
 	Locate           detectors.Locator
 	Blocker          detectors.Blocker
 	Valued           bool                 // its tasks' values are queued: a finding may say what was expected, or a guard asks for them
@@ -114,6 +115,9 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	if z, ok := c.Detector.(detectors.Learner); ok {
 		d.Learner = z
 		d.Learnt += int64(z.Left(nil))
+	}
+	if d.Dim == 1 {
+		d.Predict, _ = d.Detector.(detectors.Predictor)
 	}
 	if d.judge(); d.Judged {
 		d.Explain, _ = d.Detector.(detectors.Explainer)

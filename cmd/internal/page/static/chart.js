@@ -165,12 +165,17 @@ const Charts = (() => {
       series.push(line("usual, to", "transparent", edge), line("from", "transparent", edge));
       bands.push({ series: [2, 3], fill: colour("--band") });
     }
+    if (usual.detector) {
+      data.push(usual.expected);
+      series.push(line(`expected by ${usual.detector}`, colour("--expected"), { width: 1, points: { show: false } }));
+    }
     if (expected.some((v) => v != null)) {
       data.push(expected);
       series.push(line("expected at a peak", colour("--expected"), { paths: () => null, points: { show: true, size: 9, fill: colour("--expected") } }));
     }
     const words = [`${times.length} samples`, `${shown.length} anomal${shown.length === 1 ? "y" : "ies"}, shaded`];
-    if (withBand) words.push(`usual range of the ${usual.over} samples before each`);
+    if (usual.detector) words.push(`what ${usual.detector} expected, and 3 of its usual differences to either side`);
+    else if (withBand) words.push(`usual range of the ${usual.over} samples before each`);
     chart(name, words.join("; "), data, options(box.clientWidth < 600 ? 220 : 270, width(), shown, full, series, bands, gutter));
 
     for (const s of answer.scores) {
