@@ -34,6 +34,7 @@ type generateOptions struct {
 	replication int
 	seed        uint64
 	start       string
+	fromNow     bool // event time begins when the brokers have answered
 	faults      string
 	faultEvery  int64
 	labels      string
@@ -221,7 +222,7 @@ func (o *generateOptions) check(registry bool) (maker, error) {
 	}
 	if o.start == "" {
 		o.start = "2026-01-01T00:00:00Z"
-		if o.Rate > 0 {
+		if o.fromNow = o.Rate > 0; o.fromNow {
 			o.start = time.Now().UTC().Format(time.RFC3339Nano)
 		}
 	}
@@ -375,6 +376,9 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 	codec, err := record.ParseCodec(c.Output.Compression)
 	if err != nil {
 		return err
+	}
+	if o.fromNow {
+		o.Start = time.Now().UTC() // the brokers may have taken minutes to answer
 	}
 	if to.empty {
 		o.Start = o.Start.Add(-o.history)

@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"odradek/processor/kafkatest"
 )
@@ -98,7 +100,7 @@ func (s *signalWriter) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-// TestGenerateWaitsForBrokers: brokers that are not up yet are asked again.
+// TestGenerateWaitsForBrokers: brokers that are not up yet are asked again, and event time begins when they are.
 func TestGenerateWaitsForBrokers(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
 	front, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,14 +127,24 @@ func TestGenerateWaitsForBrokers(t *testing.T) {
 		}
 	}()
 	topic := kafkatest.Unique("waits")
-	errs := &signalWriter{text: "trying again", found: func() { up.Store(true) }}
+	var upAt time.Time
+	errs := &signalWriter{text: "trying again", found: func() {
+		time.Sleep(20 * time.Millisecond)
+		upAt = time.Now()
+		up.Store(true)
+	}}
 	term := terminal{io.Discard, errs, []string{"ODRADEK_KAFKA_BROKERS=" + front.Addr().String()}}
-	if code := term.generate(t.Context(), strings.Fields("-replication 1 -records 500 -topic "+topic)); code != exitOK {
+	if code := term.generate(t.Context(), strings.Fields("-replication 1 -rate 10000 -records 500 -topic "+topic)); code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	recs, err := c.Admin().ReadAll(t.Context(), topic, true)
 	if err != nil || len(recs) != 500 || !up.Load() {
-		t.Errorf("%d records, %v; %s", len(recs), err, errs)
+		t.Fatalf("%d records, %v; %s", len(recs), err, errs)
+	}
+	var first struct{ Time int64 } // ms
+	must(t, json.Unmarshal(recs[0].Value, &first))
+	if begin := time.UnixMilli(first.Time + 1); begin.Before(upAt) {
+		t.Errorf("event time begins at %v, the brokers answered at %v", begin, upAt)
 	}
 	// An interrupt ends the wait.
 	ctx, cancel := context.WithCancel(t.Context())
