@@ -66,7 +66,8 @@ func TestNumbered(t *testing.T) {
 		want   any
 	}{{0, 41, nil}, {20, 41<<20 | 7, int32(7)}, {20, 41 << 20, int32(0)}, {20, 41<<20 | (1<<20 - 1), int32(1<<20 - 1)}} {
 		encode := func(id int32) []byte {
-			return NewScoreEncoder(id, "in", 3, names).Number(c.bits).Append(nil, []byte("k"), 1, 2, 0, math.NaN(), WarmingUp, c.offset, 5, Prediction{})
+			return NewScoreEncoder(id, "in", 3, names).Number(c.bits).Append(nil, []byte("k"), 1, 2, 0, math.NaN(), WarmingUp, c.offset, 5,
+				Prediction{})
 		}
 		a := randomAnomaly(rng)
 		a.Offset, a.Sample = 41, nil

@@ -130,7 +130,8 @@ func TestScoreEncoder(t *testing.T) {
 		}
 	}
 	e := NewScoreEncoder(1, "t", 0, names)
-	if s, err := DecodeScore(e.Append(nil, []byte{0xff, 0, 1}, 0, 0, 0, 0, Scored, 0, 0, Prediction{})); err != nil || string(s.Key) != "0xff0001" {
+	b := e.Append(nil, []byte{0xff, 0, 1}, 0, 0, 0, 0, Scored, 0, 0, Prediction{})
+	if s, err := DecodeScore(b); err != nil || string(s.Key) != "0xff0001" {
 		t.Errorf("%q %v", s.Key, err)
 	}
 	if NewScoreEncoder(-1, "t", 0, nil).head[2] == 0 {
