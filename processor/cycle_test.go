@@ -14,13 +14,24 @@ import (
 
 // TestCommitRepeated: a commit that is repeated and then answered with success is
 // a success. Nothing goes back, and the next transaction has a new epoch, so that
-// a request of the former one that is still on its way cannot end it.
+// a request of the former one that is still on its way cannot end it: in version 2 of the transactions' protocol the broker's, in
+// version 1 that of another InitProducerId.
 func TestCommitRepeated(t *testing.T) {
+	for level := range int16(2) {
+		t.Run(fmt.Sprint("version=", level+1), func(t *testing.T) { testCommitRepeated(t, level+1) })
+	}
+}
+
+func testCommitRepeated(t *testing.T, level int16) {
 	b := newBench(t, 2)
+	if err := b.c.Admin().SetFeature(t.Context(), "transaction.version", level, level < 2); err != nil {
+		t.Fatal(err)
+	}
 	b.produce(5000)
 	var mu sync.Mutex
 	var ended *kmsg.EndTxnRequest // the last one
 	disturbed := map[int16]bool{} // epochs whose EndTxn was
+	inits := 0
 	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		b.c.Fake.KeepControl()
 		mu.Lock()
@@ -51,6 +62,13 @@ func TestCommitRepeated(t *testing.T) {
 		}
 		return nil, nil, false
 	})
+	b.c.Fake.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.c.Fake.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		inits++
+		return nil, nil, false
+	})
 	var log logBuffer
 	cfg := b.config("one")
 	cfg.Fetch.PartitionBytes = 1 << 10
@@ -58,6 +76,9 @@ func TestCommitRepeated(t *testing.T) {
 	b.run(cfg)
 	if len(disturbed) < 2 { // one of each kind
 		t.Errorf("%d commits were disturbed", len(disturbed))
+	}
+	if want := map[int16]int{1: 1 + len(disturbed), 2: 1}[level]; inits != want && inits != want-1 { // none follows the last commit
+		t.Errorf("%d InitProducerId for %d repeated commits, want %d", inits, len(disturbed), want)
 	}
 	for _, line := range log.lines("cycle failed") {
 		t.Error(line)

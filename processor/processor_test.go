@@ -17,7 +17,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
@@ -218,9 +217,7 @@ func TestRollbackEqualsRestore(t *testing.T) {
 	handed, restored := map[kafka.TP]seen{}, map[kafka.TP]seen{}
 	failures, rng := 0, rand.New(rand.NewPCG(b.rng.Uint64(), 1))
 	// carryOut does what a request asks for, with the answer to no one.
-	versions := kversion.Stable()
-	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 3) // as the worker's, without a new epoch
-	direct, err := kafkatest.NewAdmin(b.c.Brokers, kgo.MaxVersions(versions))
+	direct, err := kafkatest.NewAdmin(b.c.Brokers)
 	if err != nil {
 		t.Fatal(err)
 	}

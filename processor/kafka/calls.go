@@ -46,19 +46,23 @@ func (g *gates) gate(broker int32) *sync.Mutex {
 	return m
 }
 
-// init makes one attempt of InitProducerId, at the coordinator of the transactional id or at any broker.
-func (c *calls) init(ctx context.Context, req *initproducerid.Request) (*initproducerid.Response, error) {
+// init makes one attempt of InitProducerId, at the coordinator of the transactional id or at any broker. It asks the
+// coordinator first for the version of the transactions' protocol.
+func (c *calls) init(ctx context.Context, req *initproducerid.Request) (_ *initproducerid.Response, v2 bool, err error) {
 	node := int32(-1)
 	if c.transactional() {
-		var err error
 		if node, err = c.find(ctx, txnCoordinator, c.transactionalID); err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		v2, err = c.cluster.transactionsV2(ctx, node)
 	}
-	m, err := c.cluster.roundTrip(ctx, node, req)
+	var m protocol.Message
+	if err == nil {
+		m, err = c.cluster.roundTrip(ctx, node, req)
+	}
 	if err != nil {
 		c.coordinators.forget(txnCoordinator, c.transactionalID)
-		return nil, err
+		return nil, false, err
 	}
 	res := m.(*initproducerid.Response)
 	if res.ErrorCode != 0 {
@@ -66,9 +70,9 @@ func (c *calls) init(ctx context.Context, req *initproducerid.Request) (*initpro
 		if movedCoordinator(code) {
 			c.coordinators.forget(txnCoordinator, c.transactionalID)
 		}
-		return nil, newCodeError(code)
+		return nil, false, newCodeError(code)
 	}
-	return res, nil
+	return res, v2, nil
 }
 
 // call sends a request to a coordinator until it is answered with something

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/endtxn"
 )
 
 // The end of a transaction.
@@ -21,9 +18,10 @@ import (
 // is refused with does not tell what became of those before it: the class is Unknown, and Init and the
 // committed offsets tell.
 //
-// EndTxn up to version 4 does not raise the epoch, so a first request that was held
+// In version 1 of the protocol EndTxn does not raise the epoch, so a first request that was held
 // up on its way would end the transaction that follows. Hence Init comes before the
-// next transaction when one took more than one request to end.
+// next transaction when one took more than one request to end. In version 2 a late request has the epoch of the
+// transaction that has ended, and is refused. Its answer to a repeated request is the new epoch, as to the first (KIP-890).
 
 // errEndRepeated is why Init has to come first although the transaction is over.
 var errEndRepeated = &classed{Unknown, errors.New(
@@ -51,10 +49,13 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	if commit && reason != nil {
 		return &classed{ClassOf(reason), fmt.Errorf("kafka: transaction of %q cannot be committed: %w", p.transactionalID, reason)}
 	}
-	requests, err := p.calls.end(ctx, commit, p.txn.since, p.cfg.TransactionTimeout)
+	res, requests, err := p.calls.end(ctx, commit, p.txn.since, p.cfg.TransactionTimeout)
 	if err == nil {
 		p.txn.reset()
-		if requests > 1 {
+		switch {
+		case p.v2:
+			p.renew(res.next.id, res.next.epoch)
+		case requests > 1:
 			p.txn.note(errEndRepeated, new(error))
 		}
 		return nil
@@ -75,8 +76,7 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 
 // end sends EndTxn until the answer is definite or the time-out of the transaction, which began at since, is
 // near, and counts the requests that a coordinator may have got.
-func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (requests int, err error) {
-	req := &endtxn.Request{TransactionalID: c.transactionalID, ProducerID: c.id, ProducerEpoch: c.epoch, Committed: commit}
+func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (res *endTxn, requests int, err error) {
 	// After its time-out the coordinator aborts the transaction, and there is nothing
 	// left to wait for.
 	limit := since.Add(timeout * 9 / 10)
@@ -88,12 +88,14 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 		node, err := c.find(fctx, txnCoordinator, c.transactionalID)
 		cancel()
 		if err == nil {
+			req := &endTxn{identity: *c.identity, commit: commit} // the transport may still write and read the one before
 			// A coordinator that hangs must leave time for its successor.
 			within := min(c.cluster.transport.timeoutOf(req), max(left/3, timeout/10))
-			var m protocol.Message
-			if m, err = c.cluster.RoundTripWithin(ctx, within, node, req); err == nil {
-				sent = true
-				err = newCodeError(m.(*endtxn.Response).ErrorCode)
+			if _, err = c.cluster.RoundTripWithin(ctx, within, node, req); err == nil {
+				sent, res = true, req
+				if err = newCodeError(res.code); err == nil && res.v2 && res.next.id < 0 {
+					err = &classed{Unknown, errors.New("kafka: EndTxn was answered without a producer id")}
+				}
 			} else {
 				sent = ClassOf(err) != Retriable
 			}
@@ -106,10 +108,10 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 		}
 		lost := sent && commit && !answered(err)
 		if err == nil || ctx.Err() != nil || !lost && ClassOf(err) != Retriable {
-			return requests, err
+			return res, requests, err
 		}
 		if err := retry.wait(ctx, err); err != nil {
-			return requests, &classed{Retriable, err}
+			return nil, requests, &classed{Retriable, err}
 		}
 	}
 }

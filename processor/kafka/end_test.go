@@ -18,9 +18,10 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// tap stands between a client and its brokers and does something to EndTxn
-// requests, one after the other.
+// tap stands between a client and its brokers and does something to requests
+// of one kind, one after the other.
 type tap struct {
+	key  kmsg.Key
 	mu   sync.Mutex
 	next []fate
 	kept []keptRequest
@@ -54,7 +55,7 @@ func (tp *tap) on(c *Client) {
 	}
 }
 
-// expect says what happens to the next EndTxn requests.
+// expect says what happens to the next requests.
 func (tp *tap) expect(fates ...fate) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -76,14 +77,21 @@ func (tp *tap) deliver(t *testing.T) (codes []error) {
 		brokertest.Must(t, err)
 		answer, err := frame(nc)
 		brokertest.Must(t, err)
-		res := kmsg.NewPtrEndTxnResponse()
-		res.Version = int16(binary.BigEndian.Uint16(k.frame[6:]))
+		res := kmsg.ResponseForKey(tp.key.Int16())
+		res.SetVersion(int16(binary.BigEndian.Uint16(k.frame[6:])))
 		body := answer[8:]
 		if res.IsFlexible() {
 			body = body[1:]
 		}
 		brokertest.Must(t, res.ReadFrom(body))
-		codes = append(codes, kerr.ErrorForCode(res.ErrorCode))
+		switch res := res.(type) {
+		case *kmsg.EndTxnResponse:
+			codes = append(codes, kerr.ErrorForCode(res.ErrorCode))
+		case *kmsg.ProduceResponse:
+			codes = append(codes, kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode))
+		case *kmsg.TxnOffsetCommitResponse:
+			codes = append(codes, kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode))
+		}
 	}
 	return codes
 }
@@ -112,7 +120,7 @@ func (c *tappedConn) Write(b []byte) (int, error) {
 			break
 		}
 		f := pass
-		if kmsg.Key(binary.BigEndian.Uint16(c.request[4:])) == kmsg.EndTxn {
+		if kmsg.Key(binary.BigEndian.Uint16(c.request[4:])) == c.tap.key {
 			c.tap.mu.Lock()
 			if len(c.tap.next) > 0 {
 				f, c.tap.next = c.tap.next[0], c.tap.next[1:]
@@ -143,20 +151,25 @@ func (c *tappedConn) Write(b []byte) (int, error) {
 
 // TestEndDelivered: the first EndTxn of a transaction is held up on its way, is
 // repeated, and arrives after the next transaction has begun. That one is neither
-// committed in part nor ended by it.
+// committed in part nor ended by it. In version 1 Init comes in between.
 func TestEndDelivered(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		ctx := brokertest.Within(t, 60*time.Second)
 		c := open(t, k.Brokers)
-		var wire tap
+		wire := tap{key: kmsg.EndTxn}
 		wire.on(c)
 		out := k.Topic(t, "out", 3)
 		p := newProducer(t, c, kafkatest.Unique("tx"))
 		wire.expect(keep)
 		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "a"), noGroup, "", nil))
 		brokertest.Must(t, p.End(ctx, true))
-		wantClass(t, "a transaction before Init", p.AddPartitions(ctx, []TP{brokertest.TP(out, 0)}), Unknown)
-		brokertest.Must(t, p.Init(ctx))
+		if p.NeedsInit() == k.TransactionsV2() {
+			t.Errorf("NeedsInit %v", p.NeedsInit())
+		}
+		if !k.TransactionsV2() {
+			wantClass(t, "a transaction before Init", p.AddPartitions(ctx, []TP{brokertest.TP(out, 0)}), Unknown)
+			brokertest.Must(t, p.Init(ctx))
+		}
 		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 2, 100, "aborted"), noGroup, "", nil))
 		for _, err := range wire.deliver(t) {
 			if err == nil {
@@ -172,12 +185,14 @@ func TestEndDelivered(t *testing.T) {
 }
 
 // TestEndRepeated: a commit is repeated with the same epoch until the answer is
-// definite, and then stands; the producer begins anew before the next transaction.
-func TestEndRepeated(t *testing.T) {
-	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
+// definite, and then stands. In version 1 the producer begins anew before the next transaction; in version 2 the broker
+// has raised the epoch, once.
+func TestEndRepeated(t *testing.T) { versions(t, testEndRepeated) }
+
+func testEndRepeated(t *testing.T, k *kafkatest.Cluster, v2 bool) {
 	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
-	var wire tap
+	wire := tap{key: kmsg.EndTxn}
 	wire.on(c)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 3)
 	var want []string
@@ -193,11 +208,14 @@ func TestEndRepeated(t *testing.T) {
 		}
 		id, epoch := p.ID()
 		brokertest.Must(t, p.End(ctx, commit))
-		if now, e := p.ID(); now != id || e != epoch {
-			t.Errorf("%s: ended with another epoch", name)
+		if v2 {
+			epoch++
 		}
-		if !p.NeedsInit() {
-			t.Errorf("%s: the producer does not ask for Init", name)
+		if now, e := p.ID(); now != id || e != epoch {
+			t.Errorf("%s: ended with epoch %d of %d, want %d of %d", name, e, now, epoch, id)
+		}
+		if p.NeedsInit() == v2 {
+			t.Errorf("%s: NeedsInit %v", name, p.NeedsInit())
 		}
 		if commit {
 			want = append(want, name)
@@ -230,11 +248,12 @@ func TestEndRepeated(t *testing.T) {
 
 // TestEndRefused: what a repeated commit is refused with does not tell what became
 // of the requests before it. The first one's refusal does.
-func TestEndRefused(t *testing.T) {
-	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
+func TestEndRefused(t *testing.T) { versions(t, testEndRefused) }
+
+func testEndRefused(t *testing.T, k *kafkatest.Cluster, _ bool) {
 	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
-	var wire tap
+	wire := tap{key: kmsg.EndTxn}
 	wire.on(c)
 	out := k.Topic(t, "out", 3)
 	var want []string
@@ -288,7 +307,7 @@ func TestEndGivesUp(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
-	var wire tap
+	wire := tap{key: kmsg.EndTxn}
 	wire.on(c)
 	out := k.Topic(t, "out", 3)
 	p := c.NewProducer(ProducerConfig{TransactionalID: "tx", TransactionTimeout: 2 * time.Second})

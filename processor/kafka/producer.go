@@ -53,12 +53,9 @@ const (
 //	Produce, CommitOffsets     in any order, or at once (Send does)
 //	End
 //
-// It speaks transactions as before KIP-890's second part, so a request that was
-// lost on the way can still reach its broker in a later transaction of the same
-// epoch, and would be taken for a part of it. Hence the rule: after any error of
-// class Unknown the producer refuses everything until Init has raised the epoch,
-// which fences off what may still be in flight. For the same reason sequence numbers continue from one
-// transaction to the next, and begin at 0 only after Init.
+// Init decides which version of the transactions' protocol it speaks (txnversion.go). In both, after any error of
+// class Unknown the producer refuses everything until Init has raised the epoch, which fences off what may still be in
+// flight. In version 1 nothing else raises it; in version 2 each End does.
 //
 // One goroutine at a time.
 type Producer struct {
@@ -74,9 +71,10 @@ type identity struct {
 	transactionalID string // "": it has no transactions
 	id              int64  // producer id, -1 before Init
 	epoch           int16
+	v2              bool // it speaks version 2 of the transactions' protocol
 }
 
-// ID returns the producer id and epoch that Init got, -1 before.
+// ID returns the producer id and epoch, -1 before Init.
 func (i *identity) ID() (id int64, epoch int16) { return i.id, i.epoch }
 
 // transactional reports whether the producer has transactions.
@@ -123,10 +121,10 @@ func (p *Producer) Init(ctx context.Context) error {
 	retry := newPatience(0)
 	var last error // that was not only the end of the context
 	for {
-		res, err := p.calls.init(ctx, req)
+		res, v2, err := p.calls.init(ctx, req)
 		if err == nil {
-			p.id, p.epoch = res.ProducerID, res.ProducerEpoch
-			clear(p.send.next)
+			p.v2 = v2
+			p.renew(res.ProducerID, res.ProducerEpoch)
 			p.txn.reset()
 			p.txn.broken = nil
 			return nil
@@ -141,6 +139,12 @@ func (p *Producer) Init(ctx context.Context) error {
 			return p.initError(err)
 		}
 	}
+}
+
+// renew makes the producer go on with an epoch that it has not used, in which sequence numbers begin again.
+func (p *Producer) renew(id int64, epoch int16) {
+	p.id, p.epoch = id, epoch
+	clear(p.send.next)
 }
 
 func (p *Producer) initError(err error) error {

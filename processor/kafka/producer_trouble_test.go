@@ -23,9 +23,10 @@ import (
 
 // TestFaults injects the answers that a broker may give and expects the log to
 // hold every record once.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { versions(t, testFaults) }
+
+func testFaults(t *testing.T, k *kafkatest.Cluster, _ bool) {
 	ctx := brokertest.Within(t, 120*time.Second)
-	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	in := k.Topic(t, "in", 1)
 	keys := func(ks ...kmsg.Key) []kmsg.Key { return ks }
@@ -209,12 +210,22 @@ func (c cutConn) Write(b []byte) (int, error) {
 // arrive. A transactional producer stops until Init, but for a commit; the log has
 // nothing twice. An idempotent one sends again.
 func TestLostAnswer(t *testing.T) {
+	for _, level := range []int16{1, 2} {
+		t.Run(fmt.Sprint("version=", level), func(t *testing.T) { testLostAnswer(t, level) })
+	}
+}
+
+func testLostAnswer(t *testing.T, level int16) {
 	ctx := brokertest.Within(t, 60*time.Second)
 	var cut atomic.Int32
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{Opts: []kfake.Opt{kfake.ListenFn(func(network, addr string) (net.Listener, error) {
 		l, err := net.Listen(network, addr)
 		return cutter{l, &cut}, err
 	})}})
+	admin, err := kafkatest.NewAdmin(k.Brokers)
+	brokertest.Must(t, err)
+	brokertest.Must(t, admin.SetFeature(ctx, "transaction.version", level, level < 2))
+	admin.Close() // answers to it are none to cut
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 1)
 	offsets := map[TP]Offset{brokertest.TP(in, 0): {Offset: 1}}
@@ -227,7 +238,10 @@ func TestLostAnswer(t *testing.T) {
 		{"offsets", func(p *Producer) error { return p.CommitOffsets(ctx, noGroup, "g", offsets) }},
 		{"abort", func(p *Producer) error { return p.End(ctx, false) }},
 	}
-	want := []string{}
+	first := newProducer(t, c, "tx")
+	brokertest.Must(t, first.Send(ctx, brokertest.Batches(t, out, 1, 100, "first"), noGroup, "g", offsets)) // all connections are made
+	brokertest.Must(t, first.End(ctx, true))
+	want := []string{"first"}
 	for i, broken := range steps {
 		p := newProducer(t, c, "tx")
 		for j, step := range steps[:i+1] {
@@ -356,6 +370,7 @@ func TestSequenceWraps(t *testing.T) {
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
 	p := newProducer(t, c, kafkatest.Unique("tx"))
+	p.v2 = false // in version 2 they begin at 0 with each transaction
 	p.send.next[brokertest.TP(out, 0)] = 1<<31 - 250
 	for _, prefix := range []string{"a", "b", "c"} {
 		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 1, 200, prefix), noGroup, "", nil))

@@ -15,7 +15,7 @@ import (
 // https://kafka.apache.org/protocol#The_Messages_Produce
 const (
 	produceMinVersion = 3
-	produceMaxVersion = 8 // from 12 on the request begins transactions by itself (KIP-890)
+	produceMaxVersion = 8 // from 12 on the request adds partitions to the transaction by itself, see txnversion.go
 
 )
 

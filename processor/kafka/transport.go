@@ -135,7 +135,7 @@ func (t *transport) newNode(id int32, addr string) *node {
 // timeoutOf returns how long one attempt of a request may take.
 func (t *transport) timeoutOf(m protocol.Message) time.Duration {
 	switch m.(type) {
-	case *metadata.Request, *findcoordinator.Request:
+	case *metadata.Request, *findcoordinator.Request, *brokerFeatures:
 		// Answered from memory, and needed to get away from a broker that hangs: try
 		// again, or another one, early.
 		return t.cfg.RequestTimeout / 6

@@ -103,6 +103,28 @@ func (a *session) Nodes(ctx context.Context) ([]int32, error) {
 	return ids, nil
 }
 
+// SetFeature finalizes a feature of the cluster at a level, down from the present one or up.
+func (a *session) SetFeature(ctx context.Context, name string, level int16, down bool) error {
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	update.Feature, update.MaxVersionLevel, update.AllowDowngrade, update.UpgradeType = name, level, down, 1
+	if down {
+		update.UpgradeType = 2 // safe
+	}
+	req.FeatureUpdates = append(req.FeatureUpdates, update)
+	res, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return fmt.Errorf("kafkatest: feature %s: %w", name, err)
+	}
+	code, message := res.ErrorCode, res.ErrorMessage
+	for _, r := range res.Results {
+		if code == 0 {
+			code, message = r.ErrorCode, r.ErrorMessage
+		}
+	}
+	return failed("feature "+name, code, message)
+}
+
 func (a *session) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}

@@ -93,6 +93,9 @@ func (c *Cluster) NodeByID(id int32) *Node {
 // Real reports whether the brokers are Apache Kafka.
 func (c *Cluster) Real() bool { return c.Kind != KindFake }
 
+// TransactionsV2 reports whether the cluster has version 2 of the transactions' protocol when it starts (KIP-890).
+func (c *Cluster) TransactionsV2() bool { return !strings.HasPrefix(c.Version, "3.") }
+
 // Admin returns the cluster's own client for topics, groups and reading back,
 // made at the first call and closed with the cluster.
 func (c *Cluster) Admin() *Admin {

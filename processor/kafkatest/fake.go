@@ -34,8 +34,9 @@ type FakeOptions struct {
 // registry (srfake). Topics are not created on demand. Groups accept sessions
 // from 100 ms. It stands in for Kafka where one process must hold everything;
 // what it does otherwise than Kafka: an offset fetch of an unknown group answers
-// GROUP_ID_NOT_FOUND, each join restarts the rebalance timer, and a transaction
-// ends at once (CONCURRENT_TRANSACTIONS is never seen). Its cleaner lets a record
+// GROUP_ID_NOT_FOUND, each join restarts the rebalance timer, a transaction
+// ends at once (CONCURRENT_TRANSACTIONS is never seen), and EndTxn 5 that aborts, from a producer that another has fenced, is answered
+// with the other's epoch. Its cleaner lets a record
 // of an open transaction replace a committed one, which is gone when that
 // transaction aborts: so it comes around once an hour, and a test that is about
 // compaction calls Cluster.Fake.Compact while no transaction is open. Real Kafka's
