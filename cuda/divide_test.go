@@ -30,9 +30,15 @@ func grids(t *testing.T, rng *rand.Rand, b *detectors.Batch, n, most int) []dete
 		if rng.IntN(2) == 0 {
 			p.MaxRows, p.MaxColumns = rng.IntN(rows+2), rng.IntN(cols+2)
 		}
-		kind := []string{"null", "ties", "cluster", "zero baselines", "sparse", "equal", "cases", "many cases"}[rng.IntN(8)]
-		if strings.HasSuffix(kind, "cases") {
+		kind := []string{"null", "ties", "cluster", "zero baselines", "sparse", "equal", "cases", "many cases", "normal",
+			"exponential"}[rng.IntN(10)]
+		switch {
+		case strings.HasSuffix(kind, "cases"):
 			p.Model = scan.ModelBernoulli
+		case kind == "normal": // without null maps, for any REPLICATES
+			p.Model, p.Variance, p.Top = scan.ModelNormal, 100, 1
+		case kind == "exponential":
+			p.Model, p.Top = scan.ModelExponential, 1
 		}
 		cell := cells[kind]
 		addGrid(t, b, p, 1, cell)

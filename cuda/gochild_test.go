@@ -375,7 +375,7 @@ func execute(b []byte, q *child.Request, fault string, models []byte) error {
 // others none: no null map of theirs reaches a ratio, or no rectangle of theirs is anomalous.
 func ofPortion(r *detectors.Rows, portion uint32) {
 	const words, p = 14, 12
-	replicates := r.Params.Int(scan.Op.Spec().Word("REPLICATES"))
+	replicates := scan.NullMaps(r.Params)
 	for w := range slices.Chunk(r.Detail, words) {
 		switch {
 		case w[0] == detectors.NoRow:

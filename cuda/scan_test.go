@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"odradek/detectors"
@@ -106,7 +107,42 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 		"large cases":  func(int, int) (int64, int64) { b := 1<<30 + rng.Int64N(1<<20); return b/3 + rng.Int64N(1<<16), b },
 		"more cases":   func(y, x int) (int64, int64) { return int64(y ^ x), 5 },
 		"cases beside": func(_, x int) (int64, int64) { return 1<<29 + int64(x%8)<<20 + rng.Int64N(1<<9), 1 << 30 },
-		"skewed":       func(int, int) (int64, int64) { b := int64(1) << rng.IntN(20); return rng.Int64N(4), b },
+		// Of the models of values: sums of them, of either sign, and of times.
+		"normal": func(y, x int) (int64, int64) {
+			if rng.IntN(6) == 0 {
+				return 0, 0
+			}
+			b, mean := 1+rng.Int64N(9), 0.0
+			if y >= cy && y < cy+5 && x >= cx && x < cx+6 {
+				mean = -12
+			}
+			return int64(float64(b)*mean + math.Sqrt(float64(b))*20*rng.NormFloat64()), b
+		},
+		"normal, ties":   func(int, int) (int64, int64) { return rng.Int64N(3) - 1, 1 },
+		"normal, large":  func(int, int) (int64, int64) { return rng.Int64N(1<<38) - 1<<37, 1 + rng.Int64N(1<<30) },
+		"normal, beside": func(_, x int) (int64, int64) { return (1<<30+rng.Int64N(1<<9))*int64(1-x%16/8*2) + int64(x), 1 << 20 },
+		"normal, faults": func(y, x int) (int64, int64) { return int64(y - x), int64(y * x % 5) },
+		"exponential": func(y, x int) (int64, int64) {
+			if rng.IntN(6) == 0 {
+				return 0, 0
+			}
+			b, mean, sum := 1+rng.Int64N(9), 100.0, 1.0
+			if y >= cy && y < cy+5 && x >= cx && x < cx+6 {
+				mean = 40
+			}
+			for range b {
+				sum += mean * rng.ExpFloat64()
+			}
+			return int64(sum), b
+		},
+		"exponential, ties":   func(int, int) (int64, int64) { return 1 + rng.Int64N(2), 1 },
+		"exponential, scales": func(int, int) (int64, int64) { return 1 + int64(math.Exp(18*rng.Float64())), 1 + rng.Int64N(3) },
+		"exponential, few cells": func(int, int) (int64, int64) {
+			return 1 + int64(math.Exp(20*rng.Float64()*rng.Float64())), 1 + int64(math.Exp(20*rng.Float64()))
+		},
+		"exponential, large":  func(int, int) (int64, int64) { return 1<<35 + rng.Int64N(1<<20), 1<<20 + rng.Int64N(9) },
+		"exponential, faults": func(y, x int) (int64, int64) { return int64(y * x % 7), 5 },
+		"skewed":              func(int, int) (int64, int64) { b := int64(1) << rng.IntN(20); return rng.Int64N(4), b },
 	}
 }
 
@@ -159,8 +195,14 @@ func onScan(t *testing.T, o Options, times, most int) {
 				if rng.IntN(2) == 0 && rows*cols < 1500 && rows != manyNulls {
 					p.Replicates = 1 + rng.IntN(30)
 				}
-				if kind == "few cells" {
+				if strings.HasSuffix(kind, "few cells") {
 					p.Replicates = 0
+				}
+				switch {
+				case strings.HasPrefix(kind, "normal"):
+					p.Model, p.Variance = scan.ModelNormal, 400*rng.ExpFloat64()+1e-3
+				case strings.HasPrefix(kind, "exponential"):
+					p.Model = scan.ModelExponential
 				}
 				if rows == manyNulls { // more than a device draws at once
 					p.Replicates, p.MaxRows, p.MaxColumns = 900, 0, 0
@@ -179,11 +221,11 @@ func onScan(t *testing.T, o Options, times, most int) {
 				addGrid(t, b, p, 1+rng.IntN(3), cells[kind])
 				names = append(names, fmt.Sprintf("%d x %d, %+v", rows, cols, p))
 			}
-			if kind == "few cells" {
+			if strings.HasSuffix(kind, "few cells") {
 				for range 60 * times {
 					add(1, 2+rng.IntN(3))
 				}
-				cells[kind] = cells["null"]
+				cells[kind] = cells[map[string]string{"few cells": "null", "exponential, few cells": "exponential"}[kind]]
 			}
 			for range times {
 				add(1, 2+rng.IntN(most))

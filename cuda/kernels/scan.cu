@@ -1,5 +1,5 @@
-// Op scan, the models of Poisson and Bernoulli: package detectors/scan has the definition. Rectangles,
-// ratios and p-values are those of the definition, to the bit.
+// Op scan: package detectors/scan has the definition. Rectangles, ratios and p-values are those of the definition, to the
+// bit.
 //
 // A warp makes the sums of a row of cells (scan_rows), and a block the tables of 32 columns
 // (scan_columns): sums of the cells above and left of each corner, as exact integers in float64; and in
@@ -22,6 +22,11 @@
 // Of rectangles below what is expected the excess has the other sign. Cases and others change places in Bernoulli's bound; Poisson's
 // is d^2/2 (1/(C s (1-s)) + d/(C s)^2). One form has the bounds of both models and sides; in both directions a warp searches a
 // strip for one side and then for the other.
+//
+// Of the normal model LLR = d^2/(2V) (1/b + 1/(B-b)), which the filter takes as it is: d^2 against 2 LLR V B s (1-s). The
+// exponential model's is b g(d/E) + (B-b) g(-d/(C-E)) with g(u) = u - ln(1+u): g(u) <= u^2/2 and g(-v) <= v^2/(2(1-v)), so with
+// D = d/C, LLR <= B D^2/2 (1-D)/(s(1-s-D)) above what is expected; below it, s and 1-s change places. s(1-s-D)/(1-D) is concave in s
+// and falls with D. Neither model has null maps.
 //
 // A block draws a null map (scan_null), count by count with integers, in shared memory where the table
 // fits, and searches it, from the lowest ratio of the regions up to the highest. Blocks without a map to
@@ -55,9 +60,10 @@
 SCAN(scan_rows, 256, 4, (p.rows + 7) / 8, scan::rows(t, f32, out, m, block))
 SCAN(scan_columns, 512, 2, (p.columns + 31) / 32, scan::columns(status + tile.first, m, paramsOf<ScanParams>(t, f32).seed, block))
 SCAN(scan_seed, 256, 4, scan::seeders(p), scan::seed(m, block, blocks))
-SCAN(scan_search, 256, 4, searchers, scan::search<false>(t, m, out, block, blocks, memory))
-SCAN(scan_search_general, 256, 4, searchers, scan::search<true>(t, m, out, block, blocks, memory))
+SCAN(scan_search, 256, 4, searchers, scan::search<scan::plain>(t, m, out, block, blocks, memory))
+SCAN(scan_search_general, 256, 4, searchers, scan::search<scan::general>(t, m, out, block, blocks, memory))
+SCAN(scan_search_values, 256, 4, searchers, scan::search<scan::values>(t, m, out, block, blocks, memory))
 SCAN(scan_guide, 256, 4, scan::guides, (scan::guide(m, block, blocks), scan::idle(m, nulls, block)))
-SCAN(scan_null, 512, 2, nulls, scan::nulls<false>(m, block, blocks, memory))
-SCAN(scan_null_general, 512, 2, nulls, scan::nulls<true>(m, block, blocks, memory))
+SCAN(scan_null, 512, 2, nulls, scan::nulls<scan::plain>(m, block, blocks, memory))
+SCAN(scan_null_general, 512, 2, nulls, scan::nulls<scan::general>(m, block, blocks, memory))
 SCAN(scan_finish, 32, 1, 1, scan::finish(t, m, out))

@@ -43,7 +43,6 @@ __device__ inline bool beats(const Candidate &a, const Candidate &b) {
 }
 
 enum : int { searching, ended, excluded, left };
-enum : int { poisson, bernoulli };  // models
 
 // Head is the state that all blocks of a task share.
 struct Head {
@@ -75,12 +74,14 @@ struct Map {
     Candidate *best;             // by searching block
     unsigned long long *before;  // by cell: the baselines of the cells before it
     uint32_t *guide;
-    unsigned long long *sums;    // by row: the counts, more than mostSum where a cell has a fault, the baselines, and the part of the key
+    unsigned long long *sums;    // by row, four: the counts, the baselines, the part of the key, and the counts' sizes, more than mostSum where a
+                                 // cell has a fault
     unsigned char *null;         // tables of the blocks that draw null maps
     int guided;                  // bits of the guide's index
     int portion, portions;       // of the work in the task
-    bool bernoulli, learnt;
-    int direction;
+    int model, direction;
+    float variance;
+    bool learnt;
 };
 
 // mix is the last step of SplitMix64.
@@ -96,8 +97,8 @@ __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memo
     m.rows = p.rows, m.cols = p.columns, m.stride = m.cols + 1, m.entries = (m.rows + 1) * m.stride;
     m.maxRows = p.maxRows > 0 ? min(p.maxRows, m.rows) : m.rows;
     m.maxCols = p.maxColumns > 0 ? min(p.maxColumns, m.cols) : m.cols;
-    m.top = p.top, m.replicates = p.replicates;
-    m.bernoulli = p.model == bernoulli, m.learnt = p.learnt != 0 && !m.bernoulli, m.direction = p.direction;
+    m.model = p.model, m.variance = p.variance, m.direction = p.direction, m.learnt = p.learnt != 0 && m.model == poisson;
+    m.top = p.top, m.replicates = m.model < normal ? p.replicates : 0;  // of the others there are no null maps
     m.portion = portion & 0xff, m.portions = portion >> 8;
     m.guided = min(guideBits, 32 - __clz(m.rows * m.cols - 1));
     size_t n = m.entries;
@@ -109,7 +110,7 @@ __device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memo
     m.best = reinterpret_cast<Candidate *>(memory), memory += rounded(sizeof(Candidate) * static_cast<size_t>(blocks));
     m.before = reinterpret_cast<unsigned long long *>(memory), memory += rounded(8 * n);
     m.guide = reinterpret_cast<uint32_t *>(memory), memory += static_cast<size_t>(4) << guideBits;
-    m.sums = reinterpret_cast<unsigned long long *>(memory), memory += rounded(24 * static_cast<size_t>(m.rows));
+    m.sums = reinterpret_cast<unsigned long long *>(memory), memory += rounded(32 * static_cast<size_t>(m.rows));
     m.null = memory;
     return m;
 }
@@ -150,7 +151,7 @@ __device__ inline float largest(float v, float *memory) {
 
 // errorOf bounds the error of an excess in float32: table entries up to most, their two differences,
 // and the expectation in float64 were rounded.
-__device__ inline float errorOf(float most, double count) { return __double2float_ru(most * 0x1p-20 + count * 0x1p-46); }
+__device__ inline float errorOf(float most, double count) { return __double2float_ru(most * 0x1p-20 + fabs(count) * 0x1p-46); }
 
 // rows makes the prefix sums of the rows' cells, as integers, with a warp for each row, and empties the task's results.
 static __device__ void rows(const Task &t, const float *f32, float *out, const Map &m, int block) {
@@ -169,7 +170,7 @@ static __device__ void rows(const Task &t, const float *f32, float *out, const M
     const long long *cell = reinterpret_cast<const long long *>(f32) + t.x.off + (t.x.len - static_cast<size_t>(m.rows - y) * m.cols * dim);
     // Sums of rows, of up to 1,024 numbers up to 2^53, are below 2^63. The warp loads 128 cells at once.
     bool bad = false;
-    unsigned long long count = 0, baseline = 0, key = 0;
+    unsigned long long count = 0, baseline = 0, key = 0, size = 0;
     for (int from = 0; from < m.cols; from += 128) {
         unsigned long long c[4], b[4];
 #pragma unroll
@@ -182,7 +183,10 @@ static __device__ void rows(const Task &t, const float *f32, float *out, const M
                 key += mix(mix(i * 0x9e3779b97f4a7c15ull + c[k]) + b[k]);
             }
             // Negative ones are above 2^53, too.
-            bad |= c[k] > mostSum || b[k] > mostSum || (b[k] == 0 && c[k] != 0) || (m.bernoulli && c[k] > b[k]);
+            const unsigned long long own = m.model == normal && static_cast<long long>(c[k]) < 0 ? 0 - c[k] : c[k];
+            size += own;
+            bad |= own > mostSum || b[k] > mostSum || (b[k] == 0 && c[k] != 0) || (m.model == bernoulli && c[k] > b[k]) ||
+                   (m.model == exponential && b[k] != 0 && c[k] == 0);
         }
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) {
@@ -201,8 +205,8 @@ static __device__ void rows(const Task &t, const float *f32, float *out, const M
         }
     }
     bad = __any_sync(full, bad);
-    for (int d = 16; d > 0; d /= 2) key += __shfl_xor_sync(full, key, d);
-    if (lane == 0) m.sums[3 * y] = bad ? mostSum + 1 : count, m.sums[3 * y + 1] = baseline, m.sums[3 * y + 2] = key;
+    for (int d = 16; d > 0; d /= 2) key += __shfl_xor_sync(full, key, d), size += __shfl_xor_sync(full, size, d);
+    if (lane == 0) m.sums[4 * y] = count, m.sums[4 * y + 1] = baseline, m.sums[4 * y + 2] = key, m.sums[4 * y + 3] = bad ? mostSum + 1 : size;
 }
 
 // columns makes the tables of 32 columns from the rows' sums, and one of its blocks the task's Head.
@@ -215,19 +219,20 @@ static __device__ void columns(uint32_t *status, const Map &m, uint32_t seed, in
     Head *h = m.head;
     if (threadIdx.x < 32) {
         // Sums above 2^53 stay above it.
-        unsigned long long count = 0, baseline = 0, limit = mostSum + 1, key = 0;
+        unsigned long long count = 0, baseline = 0, limit = mostSum + 1, key = 0, size = 0;
         for (int y = threadIdx.x; y < m.rows; y += 32) {
-            count = min(count + m.sums[3 * y], limit), baseline = min(baseline + m.sums[3 * y + 1], limit), key += m.sums[3 * y + 2];
+            count += m.sums[4 * y], baseline = min(baseline + m.sums[4 * y + 1], limit), key += m.sums[4 * y + 2];
+            size = min(size + m.sums[4 * y + 3], limit);
         }
         for (int d = 16; d > 0; d /= 2) {
-            key += __shfl_xor_sync(full, key, d);
-            count = min(count + __shfl_xor_sync(full, count, d), limit), baseline = min(baseline + __shfl_xor_sync(full, baseline, d), limit);
+            key += __shfl_xor_sync(full, key, d), count += __shfl_xor_sync(full, count, d);
+            size = min(size + __shfl_xor_sync(full, size, d), limit), baseline = min(baseline + __shfl_xor_sync(full, baseline, d), limit);
         }
         if (threadIdx.x == 0) {
-            total = {static_cast<double>(count), static_cast<double>(baseline), m.bernoulli, m.direction};
+            total = {static_cast<double>(static_cast<long long>(count)), static_cast<double>(baseline), m.variance, m.model, m.direction};
             if (block == 0) h->key = mix(mix(seed) + key);
-            bool drawn = m.bernoulli ? min(count, baseline - count) <= mostCounted && baseline <= mostTrials : count <= mostCounted;
-            state = count >= limit || baseline >= limit ? excluded : m.replicates > 0 && !drawn ? left : searching;
+            bool drawn = m.model == bernoulli ? min(count, baseline - count) <= mostCounted && baseline <= mostTrials : count <= mostCounted;
+            state = size >= limit || baseline >= limit ? excluded : m.replicates > 0 && !drawn ? left : searching;
         }
     }
     __syncthreads();
@@ -259,7 +264,7 @@ static __device__ void columns(uint32_t *status, const Map &m, uint32_t seed, in
             size_t at = static_cast<size_t>(y) * m.stride + x;
             unsigned long long c = counts[at], b = baselines[at];
             count += c, baseline += b;
-            uneven |= !proportional(c, b, total);
+            uneven |= !proportional(static_cast<long long>(c), static_cast<long long>(b), total);
         }
     }
     part[0][threadIdx.x] = count, part[1][threadIdx.x] = baseline;
@@ -278,7 +283,7 @@ static __device__ void columns(uint32_t *status, const Map &m, uint32_t seed, in
             if (from + k >= end) break;
             size_t at = static_cast<size_t>(from + k) * m.stride + x;
             count += c[k], baseline += b[k];
-            double sum = static_cast<double>(count), all = static_cast<double>(baseline);
+            double sum = static_cast<double>(static_cast<long long>(count)), all = static_cast<double>(baseline);
             m.counts[at] = sum, m.baselines[at] = all;
             float off = static_cast<float>(sum - all * rate);
             m.excess[at] = off, m.shares[at] = static_cast<float>(floor(all * scale) * 0x1p-24);

@@ -66,13 +66,13 @@ static __device__ __forceinline__ float sumColumns(const Map &m, const uint32_t 
 // the number is computed again. Of Bernoulli's model the units are trials,
 // of which none is drawn twice: numbers that choose a drawn one, noted in drawn, are followed by as many others. Where the
 // cases are more than half of the trials, the others are drawn.
-template <bool general>
+template <Form form>
 static __device__ __forceinline__ float draw(const Map &m, uint32_t number, uint32_t *table, uint32_t *counts, float *excess,
                                              uint32_t *drawn, float *memory) {
     __shared__ int again;
     const Total total = m.head->total;
     const unsigned long long all = static_cast<unsigned long long>(total.baseline);
-    const bool trials = general && m.bernoulli;
+    const bool trials = form == general && m.model == bernoulli;
     const uint32_t k0 = static_cast<uint32_t>(m.head->key), k1 = static_cast<uint32_t>(m.head->key >> 32);
     const bool others = trials && total.baseline - total.count < total.count;
     for (int i = threadIdx.x; i < m.entries; i += blockDim.x) table[i] = 0;
@@ -141,7 +141,7 @@ constexpr int jobBytes = 256;
 constexpr int taken = 8;  // strips at a time
 
 __device__ inline size_t nullBytes(const Map &m) {
-    return jobBytes + 2 * rounded(static_cast<size_t>(m.entries) * 4) + (m.bernoulli ? rounded(mostTrials / 8 + 4) : 0);
+    return jobBytes + 2 * rounded(static_cast<size_t>(m.entries) * 4) + (m.model == bernoulli ? rounded(mostTrials / 8 + 4) : 0);
 }
 __device__ inline Job &jobOf(const Map &m, int block) { return *reinterpret_cast<Job *>(m.null + block * nullBytes(m)); }
 __device__ inline int stripsOf(const Map &m) { return stripsOf(m.rows, m.maxRows); }
@@ -155,7 +155,7 @@ static __device__ void idle(const Map &m, int blocks, int block) {
 // searched, and a warp takes them all. The first strips that a warp takes may be of the map that follows in the same
 // memory, so it reads what it knows of the map after them. The next map waits until the strips that a warp has taken are
 // done.
-template <bool general> static __device__ void work(const Map &m, Search<uint32_t, general> &s, const Strip &strip, int block, double highest) {
+template <Form form> static __device__ void work(const Map &m, Search<uint32_t, form> &s, const Strip &strip, int block, double highest) {
     Job &job = jobOf(m, block);
     const uint32_t all = static_cast<uint32_t>(stripsOf(m)), lane = threadIdx.x & 31;
     const uint32_t *counts = reinterpret_cast<const uint32_t *>(reinterpret_cast<unsigned char *>(&job) + jobBytes);
@@ -195,10 +195,10 @@ template <bool general> static __device__ void work(const Map &m, Search<uint32_
 
 // nulls counts the null maps whose ratio reaches each region's. A block draws maps of its own, and when none is left takes
 // part in the search of others'.
-template <bool general> static __device__ void nulls(const Map &m, int block, int blocks, unsigned char *memory) {
+template <Form form> static __device__ void nulls(const Map &m, int block, int blocks, unsigned char *memory) {
     __shared__ float reduced[33];
     __shared__ uint32_t number;
-    __shared__ Search<uint32_t, general> s;
+    __shared__ Search<uint32_t, form> s;
     Head *h = m.head;
     if (h->state != ended || h->found == 0) return;
     // Ratios below the lowest of the regions count for none, and the search of a map ends at the
@@ -215,8 +215,8 @@ template <bool general> static __device__ void nulls(const Map &m, int block, in
         __syncthreads();
         if (number >= m.replicates) break;
         // The table has the memory of the strips, which are searched later.
-        float error = tableFits(m) ? draw<general>(m, number, reinterpret_cast<uint32_t *>(memory), counts, excess, drawn, reduced)
-                                   : draw<general>(m, number, counts, counts, excess, drawn, reduced);
+        float error = tableFits(m) ? draw<form>(m, number, reinterpret_cast<uint32_t *>(memory), counts, excess, drawn, reduced)
+                                   : draw<form>(m, number, counts, counts, excess, drawn, reduced);
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) {

@@ -1,5 +1,5 @@
-// Op scan: the log-likelihood ratios of Poisson's and Bernoulli's models, as detectors/scan computes them, to
-// the bit: every operation is rounded separately.
+// Op scan: the models' log-likelihood ratios, as detectors/scan computes them, to the bit: every operation is rounded
+// separately.
 #pragma once
 #include "device.h"
 
@@ -80,30 +80,48 @@ __device__ inline double bennett(double u) {
     return sub(mul(add(1, u), logOf1(u)), u);
 }
 
+// surplus returns u - ln(1+u), for u >= -1.
+__device__ inline double surplus(double u) {
+    if (u <= -1) return __longlong_as_double(0x7ff0000000000000);
+    if (fabs(u) < 1.0 / 32) {
+        double s = sub(1. / 10, over(u, 11));
+        s = sub(1. / 9, mul(u, s));
+        s = sub(1. / 8, mul(u, s));
+        s = sub(1. / 7, mul(u, s));
+        s = sub(1. / 6, mul(u, s));
+        s = sub(1. / 5, mul(u, s));
+        s = sub(1. / 4, mul(u, s));
+        s = sub(1. / 3, mul(u, s));
+        s = sub(1. / 2, mul(u, s));
+        return mul(mul(u, u), s);
+    }
+    return sub(u, logOf1(u));
+}
+
+enum : int { poisson, bernoulli, normal, exponential };  // models
+
 // Directions of anomalous rectangles from what is expected, and numbers of sides.
 enum : int { above, below, both };
 
-// Total has the sums of a grid, exact integers up to 2^53.
+// Total has the sums of a grid, exact integers up to 2^53; the normal model's counts may be less than 0.
 struct Total {
-    double count, baseline;
-    bool bernoulli;  // the baselines are trials and the counts cases among them
-    int direction;
+    double count, baseline, variance;
+    int model, direction;
     __device__ double expected(double b) const { return mul(over(b, baseline), count); }
 };
 
 // proportional reports whether a count is exactly the expected one.
-__device__ inline bool proportional(unsigned long long count, unsigned long long baseline, const Total &t) {
-    return static_cast<unsigned __int128>(count) * static_cast<unsigned long long>(t.baseline) ==
-           static_cast<unsigned __int128>(baseline) * static_cast<unsigned long long>(t.count);
+__device__ inline bool proportional(long long count, long long baseline, const Total &t) {
+    return static_cast<__int128>(count) * static_cast<long long>(t.baseline) == static_cast<__int128>(baseline) * static_cast<long long>(t.count);
 }
 
 // excess returns by how much a count exceeds the expected one, less than 0 where it falls short, or 0 in another direction.
 __device__ inline double excess(double count, double baseline, const Total &t) {
-    unsigned __int128 a = static_cast<unsigned __int128>(static_cast<unsigned long long>(count)) * static_cast<unsigned long long>(t.baseline);
-    unsigned __int128 e = static_cast<unsigned __int128>(static_cast<unsigned long long>(baseline)) * static_cast<unsigned long long>(t.count);
-    const bool less = a < e;
-    if (a == e || t.direction == (less ? above : below)) return 0;
-    a = less ? e - a : a - e;
+    const __int128 c = static_cast<__int128>(static_cast<long long>(count)) * static_cast<long long>(t.baseline);
+    const __int128 e = static_cast<__int128>(static_cast<long long>(baseline)) * static_cast<long long>(t.count);
+    const bool less = c < e;
+    if (c == e || t.direction == (less ? above : below)) return 0;
+    const unsigned __int128 a = less ? e - c : c - e;
     double high = static_cast<double>(static_cast<unsigned long long>(a >> 64)), low = static_cast<double>(static_cast<unsigned long long>(a));
     const double v = over(add(mul(high, 18446744073709551616.0), low), t.baseline);
     return less ? -v : v;
@@ -112,13 +130,29 @@ __device__ inline double excess(double count, double baseline, const Total &t) {
 // term returns the part of a ratio of the cells with the expectation e.
 __device__ inline double term(double e, double d) { return e > 0 ? mul(e, bennett(over(d, e))) : 0; }
 
+// The same for the normal model, of cells with the baseline b, and for the exponential one.
+__device__ inline double normalTerm(double b, double d) {
+    if (!(b > 0)) return 0;
+    const double u = over(d, b);
+    return mul(b, over(mul(u, u), 2));
+}
+__device__ inline double exponentialTerm(double e, double b, double d) { return e > 0 ? mul(b, surplus(over(d, e))) : 0; }
+
+// ratioOfValues is ratio of the normal and of the exponential model, of an excess other than 0.
+static __device__ __noinline__ double ratioOfValues(double d, double baseline, const Total &t) {
+    const double out = sub(t.baseline, baseline);
+    if (t.model == normal) return over(add(normalTerm(baseline, d), normalTerm(out, -d)), t.variance);
+    return add(exponentialTerm(t.expected(baseline), baseline, d), exponentialTerm(t.expected(out), out, -d));
+}
+
 // ratio returns the log-likelihood ratio of a rectangle with these sums.
 static __device__ __noinline__ double ratio(double count, double baseline, const Total &t) {
     double d = excess(count, baseline, t);
     if (d == 0) return 0;
+    if (t.model >= normal) return ratioOfValues(d, baseline, t);
     double out = sub(t.baseline, baseline), r = add(term(t.expected(baseline), d), term(t.expected(out), -d));
-    if (!t.bernoulli) return r;
-    Total others = {sub(t.baseline, t.count), t.baseline, true, t.direction};
+    if (t.model != bernoulli) return r;
+    Total others = {sub(t.baseline, t.count), t.baseline, 0, t.model, t.direction};
     return add(add(r, term(others.expected(baseline), -d)), term(others.expected(out), d));
 }
 

@@ -23,9 +23,12 @@ struct Bound {
     float weight, odds, curve;
 };
 
-// Search is the state of a block's search, in shared memory: a map whose counts have type C. Without general it is of Poisson's
-// model, for rectangles above what is expected.
-template <class C, bool general> struct Search {
+// Form is that of the filter: of Poisson's model and rectangles above what is expected, of all models of events, or of those of values,
+// the normal and the exponential one.
+enum Form : int { plain, general, values };
+
+// Search is the state of a block's search, in shared memory: a map whose counts have type C.
+template <class C, Form form> struct Search {
     int rows, cols, stride, maxRows, maxCols, found;
     const C *counts;
     const double *baselines;
@@ -49,7 +52,13 @@ template <class C, bool general> struct Search {
         unit = h.unit, shareError = h.shareError;
         firstSide = total.direction == below ? below : above, lastSide = total.direction == above ? above : below;
         const double cube = 2 / (static_cast<double>(unit) * unit * unit) * (1 - 1e-5), others = total.baseline - total.count;
-        if (total.bernoulli) {
+        if (total.model == normal) {
+            bound[above] = bound[below] = boundOf(2 * (1 - 1e-5) * total.variance * total.baseline / unit, 0, 0, 0);
+        } else if (total.model == exponential) {
+            const double scale = 2 * (1 - 1e-5) * total.count / total.baseline * total.count / unit, curve = unit / total.count * (1 + 0x1p-20);
+            bound[above] = boundOf(scale, 0, curve, curve);
+            bound[below] = boundOf(scale, curve, 0, curve);
+        } else if (total.model == bernoulli) {
             bound[above] = boundOf(cube * unit * total.count, unit, total.count / others, total.count / (others * others));
             bound[below] = boundOf(cube * unit * others, unit, others / total.count, others / (total.count * total.count));
         } else {
@@ -58,15 +67,19 @@ template <class C, bool general> struct Search {
         }
     }
 
-    static __device__ Bound boundOf(double scale, float weight, double odds, double curve) {
-        return {scale, weight, static_cast<float>(odds), static_cast<float>(curve)};
+    static __device__ Bound boundOf(double scale, double weight, double odds, double curve) {
+        return {scale, static_cast<float>(weight), static_cast<float>(odds), static_cast<float>(curve)};
     }
 
     // spread returns the factor of the filter's limit of a rectangle with the share b of the baselines, beside the share q,
     // and the excess d to the side of the bound. See scan.cu.
     __device__ __forceinline__ float spread(const Bound &of, float b, float q, float d) const {
-        if (!general) return b * q * q;
+        if (form == plain) return b * q * q;
         b = __saturatef(b);
+        if (form == values) {
+            d = fmaxf(d, 0);
+            return __fdividef(fmaxf(b - of.weight * d, 0) * fmaxf(q - of.odds * d, 0), fmaxf(unit - of.curve * d, 1e-30f));
+        }
         float both = b * q;
         return __fdividef(both * both, fmaxf(b * of.weight + q * (of.odds * b + of.curve * q * fmaxf(d, 0)), 1e-30f));
     }
@@ -87,6 +100,9 @@ struct Strip {
     }
 };
 
+// limitOf returns the limit of a squared excess over its spread, for a level: finite, so that its product with a spread of 0 is 0.
+__device__ __forceinline__ float limitOf(double level, const Bound &bound) { return static_cast<float>(fmin(level * bound.scale, 3e38)); }
+
 // raised returns the largest of the level, the warp's ratios and the bar, which it raises to that.
 static __device__ __noinline__ double raised(double mine, double level, unsigned long long *bar) {
     for (int d = 16; d > 0; d /= 2) mine = fmax(mine, __shfl_xor_sync(full, mine, d));
@@ -98,7 +114,7 @@ static __device__ __noinline__ double raised(double mine, double level, unsigned
 
 // weigh computes the ratios of the rectangles of rows y1 to y2 whose columns are number from to count-1 of the warp's queue, at
 // most 32, keeps the best of those that reach the level, and returns the new level.
-template <class C, bool general> static __device__ __noinline__ double weigh(Search<C, general> &s, int y1, int y2, int from, int count, double level) {
+template <class C, Form form> static __device__ __noinline__ double weigh(Search<C, form> &s, int y1, int y2, int from, int count, double level) {
     const int at = from + (threadIdx.x & 31);
     __syncwarp();
     bool better = false;
@@ -120,14 +136,14 @@ template <class C, bool general> static __device__ __noinline__ double weigh(Sea
 // consider queues the rectangles of rows y1 to y2 and columns x1 to x, for the wide columns x from `from` on that are before
 // end, that may reach the level. The ratios of 32 of them are computed at once, since one takes as long as 32. The warp calls it, lanes
 // without a column with an end of 0. It returns the level; the number of queued rectangles is in count, below 32.
-template <class C, bool general>
-static __device__ __forceinline__ double consider(Search<C, general> &s, const Bound &bound, const float2 *column, int y1, int y2, int x1, int from, int end,
+template <class C, Form form>
+static __device__ __forceinline__ double consider(Search<C, form> &s, const Bound &bound, const float2 *column, int y1, int y2, int x1, int from, int end,
                                                   double level, int &count) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const bool some = from < end;
     if (!some) from = x1 = 0;
     const float off = x1 > 0 ? column[x1 - 1].x - s.error[warp] : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
-    const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * bound.scale);
+    const float most = s.unit - 2 * s.shareError, limit = limitOf(level, bound);
     uint32_t may = 0;
 #pragma unroll
     for (int k = 0; k < wide; k++) {
@@ -146,7 +162,7 @@ static __device__ __forceinline__ double consider(Search<C, general> &s, const B
 }
 
 // endOf returns the column that the last column of a rectangle of rows y1 to y2 from column x1 on is before.
-template <class C, bool general> __device__ __forceinline__ int endOf(const Search<C, general> &s, int y1, int y2, int x1) {
+template <class C, Form form> __device__ __forceinline__ int endOf(const Search<C, form> &s, int y1, int y2, int x1) {
     int end = x1 < s.cols ? min(s.cols, x1 + s.maxCols) : 0;
 #pragma unroll 1
     for (int i = 0; i < s.found; i++) {
@@ -166,8 +182,8 @@ __device__ inline int groupOf(int place) { return place >> 4 & 0xfff; }
 
 // next returns the first place after one where a lane has a rectangle that may reach the level, or a negative
 // number. It calls nothing, so that its loops keep their values in registers.
-template <class C, bool general>
-__device__ __forceinline__ int next(const Search<C, general> &s, const Bound &bound, const Strip &strip, int y1, int y2, float limit, int after) {
+template <class C, Form form>
+__device__ __forceinline__ int next(const Search<C, form> &s, const Bound &bound, const Strip &strip, int y1, int y2, float limit, int after) {
     const int lane = threadIdx.x & 31, cols = s.cols, maxCols = s.maxCols;
     const float error = s.error[threadIdx.x >> 5], shareError = s.shareError, most = s.unit - 2 * shareError;
     const float2 *column = strip.column;
@@ -226,8 +242,8 @@ __device__ __forceinline__ int next(const Search<C, general> &s, const Bound &bo
 
 // searchStrip searches the rectangles of rows y1 to y1+height-1 on a side of what is expected, with one warp. It returns the largest
 // ratio known to the warp, from level on.
-template <class C, bool general>
-__device__ __forceinline__ double searchStrip(Search<C, general> &s, int side, const Strip &strip, int y1, int height, double level) {
+template <class C, Form form>
+__device__ __forceinline__ double searchStrip(Search<C, form> &s, int side, const Strip &strip, int y1, int height, double level) {
     const Bound bound = s.bound[side];
     const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
     float2 *column = strip.column;
@@ -263,7 +279,7 @@ __device__ __forceinline__ double searchStrip(Search<C, general> &s, int side, c
     level = fmax(level, __longlong_as_double(static_cast<long long>(bar)));
     level = __shfl_sync(full, level, 0);
     int count = 0;  // in the warp's queue
-    for (int at = 0; (at = next(s, bound, strip, y1, y2, static_cast<float>(level * bound.scale), at)) >= 0;) {
+    for (int at = 0; (at = next(s, bound, strip, y1, y2, limitOf(level, bound), at)) >= 0;) {
         const int x1 = fromOf(at) + lane, g = groupOf(at), end = endOf(s, y1, y2, x1);
 #pragma unroll 1
         for (int z = 0; z < 4; z++) {
@@ -421,10 +437,10 @@ static __device__ void finish(const Task &t, const Map &m, float *out) {
 
 // search is a block's part of the search for a region; the last block that ends takes the best rectangle of all, and
 // without null maps writes the task's regions. Without null maps, several devices divide the strips.
-template <bool general>
+template <Form form>
 static __device__ void search(const Task &t, const Map &m, float *out, int block, int blocks, unsigned char *memory) {
     __shared__ Candidate of[32];
-    __shared__ Search<double, general> s;
+    __shared__ Search<double, form> s;
     __shared__ bool last;
     Head &h = *m.head;
     const int state = stateOf(m), own = block, all = blocks;

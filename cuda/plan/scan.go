@@ -44,7 +44,6 @@ var (
 	scanParamTop        = scan.Op.Spec().Word("TOP")
 	scanParamMaxRows    = scan.Op.Spec().Word("MAX_ROWS")
 	scanParamMaxColumns = scan.Op.Spec().Word("MAX_COLUMNS")
-	scanParamReplicates = scan.Op.Spec().Word("REPLICATES")
 	scanParamDirection  = scan.Op.Spec().Word(detectors.DirectionParam)
 	scanParamCount      = len(scan.Op.Spec().Words())
 )
@@ -58,13 +57,13 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
 	model, direction := scan.OpModel(params.Int(scanParamModel)), params.Int(scanParamDirection)
-	if direction < 0 || direction > int(scan.Both) || model != scan.ModelPoisson && model != scan.ModelBernoulli || rows < 1 || columns < 1 ||
+	if direction < 0 || direction > int(scan.Both) || model < scan.ModelPoisson || model > scan.ModelExponential || rows < 1 || columns < 1 ||
 		rows > scanSide || columns > scanSide ||
 		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop ||
 		int(t.Detail.Len) != top*scanWords {
 		return Class{}, 0, false
 	}
-	high, wide, replicates := rows, columns, params.Int(scanParamReplicates)
+	high, wide, replicates := rows, columns, scan.NullMaps(params)
 	if limit := params.Int(scanParamMaxRows); limit > 0 {
 		high = min(high, limit)
 	}
@@ -132,7 +131,10 @@ func scanModel(c Class) scan.OpModel { return scan.OpModel(c.Variant >> 28 & 3) 
 
 // scanForm returns the ending of the names of a class's kernels.
 func scanForm(c Class) string {
-	if scanModel(c) == scan.ModelPoisson && c.Variant>>30 == uint32(scan.Above) {
+	switch m := scanModel(c); {
+	case m == scan.ModelNormal || m == scan.ModelExponential:
+		return "_values"
+	case m == scan.ModelPoisson && c.Variant>>30 == uint32(scan.Above):
 		return ""
 	}
 	return "_general"
@@ -165,8 +167,8 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 	warps := scanThreads / 32
 	searchers, nulls := scanSearchers(c, scanSearchBlocks*p.sms, tasks, p.portions), scanNulls(c, scanNullBlocks*p.sms, tasks)
 	entries := (rows + 1) * (columns + 1)
-	search, null := kernel("scan_search"+scanForm(c)), kernel("scan_null"+scanForm(c))
-	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(24*rows) + nulls*scanNullTable(c)
+	search := kernel("scan_search" + scanForm(c))
+	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(32*rows) + nulls*scanNullTable(c)
 	wave := max(1, scanWave/scratch)
 	at := make([]uint32, 0, min(wave, tasks))
 	var waveTasks []uint32 // tasks of the wave
@@ -187,7 +189,7 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 		}
 		if nulls > 0 {
 			p.again(kernel("scan_guide"), n*scanGuides, scanThreads, 0)
-			p.again(null, n*nulls, scanNullThreads, scanNullShared(rows, columns))
+			p.again(kernel("scan_null"+scanForm(c)), n*nulls, scanNullThreads, scanNullShared(rows, columns))
 			p.again(kernel("scan_finish"), n, 32, 0)
 		}
 		waveTasks = waveTasks[:0]
@@ -207,7 +209,8 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 
 var scanPlan = opPlan{
 	op: scan.Op,
-	kernels: []string{"scan_rows", "scan_columns", "scan_seed", "scan_search", "scan_search_general", "scan_guide",
+	kernels: []string{"scan_rows", "scan_columns", "scan_seed", "scan_search", "scan_search_general",
+		"scan_search_values", "scan_guide",
 		"scan_null", "scan_null_general", "scan_finish"},
 	class: scanClass, launches: scanLaunches,
 	shared: func(c Class) int {

@@ -135,6 +135,14 @@ const words = 14
 // pAt is the place of the p-value among them.
 const pAt = 12
 
+// NullMaps returns the number of null maps of a task: of the models of values there are none.
+func NullMaps(params detectors.Words) int {
+	if m := OpModel(params.Int(paramModel)); m == ModelNormal || m == ModelExponential {
+		return 0
+	}
+	return params.Int(paramReplicates)
+}
+
 type detector struct {
 	params detectors.Words
 	p      OpParams
@@ -313,7 +321,7 @@ func taskOf(r *detectors.Rows) task {
 	t := task{Grid{Rows: p.Int(paramRows), Cols: p.Int(paramColumns)}, family(p),
 		Options{Top: p.Int(paramTop), MaxRows: p.Int(paramMaxRows), MaxCols: p.Int(paramMaxColumns),
 			Direction: Direction(p.Int(paramDirection))},
-		p.Int(paramReplicates), uint64(p.Int(paramSeed)), p.Bool(paramLearnt)}
+		NullMaps(p), uint64(p.Int(paramSeed)), p.Bool(paramLearnt)}
 	cells := t.grid.Rows * t.grid.Cols
 	x := r.XI[(r.Len()-cells)*r.Dim:]
 	for i := range cells {
@@ -405,7 +413,7 @@ func cost(r *detectors.Rows) int {
 	if r.Params.Int(paramDirection) == int(Both) {
 		strips *= 2
 	}
-	return 20_000 + (r.Params.Int(paramTop)+r.Params.Int(paramReplicates))*(10_000+strips*(50+8*columns)+100*rows*columns)
+	return 20_000 + (r.Params.Int(paramTop)+NullMaps(r.Params))*(10_000+strips*(50+8*columns)+100*rows*columns)
 }
 
 // compare requires the definition's regions and p-values to the bit: both forms compute ratios from
@@ -420,9 +428,7 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	add := func(p OpParams, dim, extra int, fresh []int, values ...signals.Signal) {
-		c := signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...)
-		c.CPU = p.Model != ModelPoisson && p.Model != ModelBernoulli
-		cases = append(cases, c)
+		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
 	}
 	counts := func(name string, mean float64) signals.Signal {
 		return signals.Signal{Name: name, At: func(int, int) float64 { return math.Floor(rng.ExpFloat64() * mean) }}
@@ -464,7 +470,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes are square grids: many, one alone, and one with null maps.
+// Shapes are square grids: many, one alone, and one with null maps; of events and of values.
 func Shapes() []detectors.Shape {
 	shape := func(n, limit, replicates, tasks int, model OpModel) detectors.Shape {
 		s := detectors.Shape{
@@ -481,8 +487,11 @@ func Shapes() []detectors.Shape {
 		if tasks == 1 {
 			s.Name += ", one map"
 		}
-		if model == ModelBernoulli {
+		switch model {
+		case ModelBernoulli:
 			s.Name += ", Bernoulli"
+		case ModelNormal, ModelExponential:
+			s.Name += ", " + Models[model]
 		}
 		return s
 	}
@@ -490,5 +499,6 @@ func Shapes() []detectors.Shape {
 		shape(128, 0, 0, 64, ModelPoisson), shape(128, 0, 0, 1, ModelPoisson), shape(128, 0, DefaultReplicates, 1, ModelPoisson),
 		shape(256, 0, 0, 1, ModelPoisson), shape(512, 0, 0, 1, ModelPoisson), shape(1024, 128, 0, 1, ModelPoisson),
 		shape(128, 0, 0, 64, ModelBernoulli), shape(128, 0, DefaultReplicates, 1, ModelBernoulli),
+		shape(128, 0, 0, 64, ModelNormal), shape(128, 0, 0, 64, ModelExponential),
 	}
 }

@@ -15,7 +15,7 @@ func Divides(top, replicates int) bool { return replicates > 0 || top == 1 }
 // Without, each has the best of its rectangles.
 func Merge(params detectors.Words, portions []detectors.Result) detectors.Result {
 	merged := portions[0]
-	replicates := params.Int(paramReplicates)
+	replicates := NullMaps(params)
 	if replicates == 0 {
 		for _, o := range portions[1:] {
 			if a, b := first(o), first(merged); b == nil || a != nil && a.Beats(b) {

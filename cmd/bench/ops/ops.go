@@ -38,12 +38,13 @@ const (
 // Bench has the flags of the benchmarks of ops.
 type Bench struct {
 	*testbed.Measuring
-	GPU       *testbed.GPUOptions
-	GPUs      string         // numbers of GPUs of ops-scale; "": 1, 2, 4 and so on
-	Shapes    *regexp.Regexp // of the names to measure; nil: all
-	Recording string         // file of a recorded series; "": none
-	Python    string         // program with numpy, scipy and scikit-learn
-	Tables    string         // folder of the tables
+	GPU        *testbed.GPUOptions
+	GPUs       string         // numbers of GPUs of ops-scale; "": 1, 2, 4 and so on
+	Shapes     *regexp.Regexp // of the names to measure; nil: all
+	Recording  string         // file of a recorded series; "": none
+	Python     string         // program with numpy, scipy and scikit-learn
+	Tables     string         // folder of the tables
+	Recordings string         // folder of the recordings of discords-range
 }
 
 // wants reports whether a shape is to be measured.
@@ -205,7 +206,7 @@ func (s *shape) cells(x []float64, rng *rand.Rand) {
 		for t := rng.ExpFloat64(); t < mean; t += rng.ExpFloat64() {
 			count++
 		}
-		x[i], x[i+1] = count, baseline
+		x[i], x[i+1] = max(count, s.fewest), baseline
 	}
 }
 

@@ -26,6 +26,7 @@ type shape struct {
 	asked     bool        // measured only where -shapes names it
 	recording string      // the file of a recorded series
 	tables    string      // the folder of the tables
+	fewest    float64     // least count of a cell
 	series    string      // what the values are: see wave and place; "" for two sines with noise, of several a row normal ones
 	tasks     int         // of all batches together
 	kernel    float64     // target of the launches alone; 0: none
@@ -171,9 +172,13 @@ func allShapes() []shape {
 
 func newShape(op detectors.Op, s *detectors.Shape) shape {
 	profile := op == discord.OpTop && s.Fresh > 1 // of one long series
-	nulls := op == scan.Op && s.Values.Int("REPLICATES") > 0
+	nulls, fewest := op == scan.Op && s.Values.Int("REPLICATES") > 0, 0.0
+	if op == scan.Op && s.Values["MODEL"] == scan.Models[scan.ModelExponential] {
+		fewest = 1 // a sum of times is above 0
+	}
 	return shape{
-		op: op, name: fmt.Sprintf("%v %s", op, s.Name), unit: s.Unit, dim: s.Dim, fresh: s.Fresh, chain: s.Chain, tasks: s.Tasks,
+		fewest: fewest,
+		op:     op, name: fmt.Sprintf("%v %s", op, s.Name), unit: s.Unit, dim: s.Dim, fresh: s.Fresh, chain: s.Chain, tasks: s.Tasks,
 		long: profile || nulls, first: profile,
 		det: func() (detectors.Detector, error) {
 			if s.Reference > 0 {
