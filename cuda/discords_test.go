@@ -79,36 +79,64 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, dec
 	byKernels(t, s, declined)
 }
 
-// TestDiscordsRangedEmulated scores range discords, which the CPU finds, among tasks of kernels.
-func TestDiscordsRangedEmulated(t *testing.T) { discordsRanged(t, emulated(t)) }
+// TestDiscordsRangedEmulated scores range discords among tasks of other kernels: with ties, flat parts and missing values, fewer and
+// more than the detail has room for, and in windows that are too short for the kernels.
+func TestDiscordsRangedEmulated(t *testing.T) { discordsRanged(t, emulated(t), 8, 1) }
 
 // TestDiscordsRangedDevice is TestDiscordsRangedEmulated on a device.
-func TestDiscordsRangedDevice(t *testing.T) { discordsRanged(t, deviceOptions(t)) }
+func TestDiscordsRangedDevice(t *testing.T) { discordsRanged(t, deviceOptions(t), 100, 12) }
 
-func discordsRanged(t *testing.T, o Options) {
+// discordsRanged scores a number of windows, and of long series, in which more than a few segments may have candidates.
+func discordsRanged(t *testing.T, o Options, windows, long int) {
 	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
+	left, device := 0, 0
 	var runs []*discordsRun
-	ranged := 0
-	for i := range 12 {
-		r := newDiscordsRun(rng, 60+rng.IntN(100), 1+rng.IntN(2), 5+rng.IntN(10))
-		if i%2 == 0 {
-			p := discord.TopParams{Window: len(r.x) / r.dim, MinLength: 8, MaxLength: 20, Step: 4, Top: 2, Radius: discord.Auto}
-			if i%4 == 0 {
-				p.Radius = 1 + 3*rng.Float64()
+	add := func(n, i int) {
+		m := 5 + rng.IntN(30)
+		r := newDiscordsRun(rng, n, 1, m)
+		if i%5 == 4 { // ties
+			for k := range r.x {
+				r.x[k] = math.Round(r.x[k] / 2)
 			}
-			r.d, r.fresh = detectors.Must(discord.NewTop(p)), 1
-			r.name += fmt.Sprintf(", but %+v", p)
-			ranged++
 		}
-		runs = append(runs, r)
+		p := discord.TopParams{Window: n, MinLength: m, MaxLength: min(n/2, m+rng.IntN(7)), Step: 1 + rng.IntN(3), Top: 1 + rng.IntN(3),
+			Exclusion: 1 + 3*rng.IntN(2), ExcludeFlat: rng.IntN(2) == 0, Precision: 32 << rng.IntN(2), Radius: discord.Auto}
+		if i%2 == 0 {
+			p.Radius = (0.05 + 0.7*rng.Float64()) * math.Sqrt(2*float64(m))
+		}
+		if i%3 == 1 {
+			r.kept = 1 + rng.IntN(40)
+		}
+		if r.d, r.fresh = detectors.Must(discord.NewTop(p)), 1+rng.IntN(n/2); i%4 == 3 { // not a key's first task
+			r.carry = make(detectors.Words, 2*((p.MaxLength-p.MinLength)/p.Step+1))
+		}
+		// A row more for each fresh one after the first.
+		for range r.fresh - 1 {
+			r.x = append(r.x, r.x[rng.IntN(n)]+rng.NormFloat64())
+		}
+		r.name += fmt.Sprintf(", but %+v, %d fresh, room for %d", p, r.fresh, r.kept)
+		runs = append(runs, r, newDiscordsRun(rng, 60+rng.IntN(60), 1, 5))
+	}
+	for i := range windows {
+		add(512+rng.IntN(100), i)
+		device++
+	}
+	for i := range long {
+		add(4097+rng.IntN(300), 2*i)
+		device++
+	}
+	for i := range 4 {
+		add(60+rng.IntN(300), i)
+		left++
 	}
 	discordsExecute(t, e, true, runs...)
 	s := e.Stats()
 	noFault(t, s)
-	if p := placedBy(s); int(p.CPU) < ranged || p.Device == 0 {
-		t.Errorf("%d tasks on the device and %d on the CPU, which had %d of range discords", p.Device, p.CPU, ranged)
+	if p := placedBy(s); int(p.CPU) < left || int(p.CPU) > left+(device+4)/5 {
+		t.Errorf("%d tasks on the device and %d on the CPU: of those with range discords %d are too short and %d are not", p.Device, p.CPU,
+			left, device)
 	}
 }
 
@@ -219,6 +247,7 @@ type discordsRun struct {
 	dim, fresh int
 	x          []float64
 	carry      detectors.Words
+	kept       int // range discords of a length for which there is room; 0: as many as the detector takes
 }
 
 // newDiscordsRun is a task on n rows with subsequences of length m and more.
@@ -329,6 +358,9 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 			// More fresh rows than the window leaves: as many as it does.
 			task.Fresh = 1
 			size, _ = r.d.Size(detectors.View{Dim: r.dim, Rows: len(r.x) / r.dim, Fresh: 1})
+		}
+		if r.kept > 0 {
+			size.Detail = 2 * size.Carry * (1 + r.kept) // four words each where the carry has two a length
 		}
 		b.GrowOutputs(&task, size)
 		b.Tasks = append(b.Tasks, task)

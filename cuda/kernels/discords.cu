@@ -7,9 +7,11 @@
 // each length is a profile (discords_profile.h): a launch each for means and norms, steps, diagonals,
 // distances and the discords. With a radius from the window before, they compute only the part of the
 // profile that the radius requires (discords_radius.h). Of many lengths a few have profiles, and one
-// block computes each of the others (discords_lengths.h).
+// block computes each of the others (discords_lengths.h). Range discords of a window of any length are found by all blocks, one
+// length after the other (discords_ranged.h).
 #include "discords_lengths.h"
 #include "discords_radius.h"
+#include "discords_ranged.h"
 #include "discords_task.h"
 #include "discords_window.h"
 
@@ -102,3 +104,6 @@ LONG(discords_anchors, discords::lanes, 2, scanAnchors<double>)
 LONG(discords_anchors32, discords::lanes, 2, scanAnchors<float>)
 LONG(discords_lengths, discords::lanes, 2, lengthsLong)
 LONG(discords_leave, 1024, 1, leaveLong)
+LONG(discords_range, 1024, 1, rangeLong)
+LONG(discords_rank, 256, 2, rankLong)
+LONG(discords_close, 1024, 1, closeLong)

@@ -101,15 +101,15 @@ __device__ inline void finishLong(const Task *tasks, const Tile *tiles, const fl
     if (i < w.count && w.extremes->done == 0) finish(w, i);
 }
 
-// pick writes the first discords of a length, and reports whether the wanted number of discords has at
-// least this distance. One block calls it.
-__device__ inline bool pick(const Work &w, const Place &to, int length, double least) {
+// pick calls take with the rank and each of the first top discords of a length, in one thread, and reports whether there are as many
+// of at least this distance. One block calls it.
+template <class Take> __device__ __forceinline__ bool pick(const Work &w, int top, double least, Take take) {
     __shared__ double value[32];
     __shared__ int place[32], picked[32];
-    for (int rank = 0; rank < to.p->top; rank++) {
+    for (int rank = 0; rank < top; rank++) {
         double most = -1;
         int at = -1;
-        auto take = [&](double v, int i) {
+        auto compare = [&](double v, int i) {
             if (i >= 0 && (at < 0 || v > most || v == most && i < at)) most = v, at = i;
         };
         for (int i = threadIdx.x; i < w.count; i += blockDim.x) {
@@ -122,20 +122,25 @@ __device__ inline bool pick(const Work &w, const Place &to, int length, double l
         for (int o = 16; o > 0; o >>= 1) {
             double v = __shfl_xor_sync(all, most, o);
             int i = __shfl_xor_sync(all, at, o);
-            take(v, i);
+            compare(v, i);
         }
         if ((threadIdx.x & 31) == 0) value[threadIdx.x / 32] = most, place[threadIdx.x / 32] = at;
         __syncthreads();
-        for (int k = 0; k < static_cast<int>(blockDim.x) / 32; k++) take(value[k], place[k]);
+        for (int k = 0; k < static_cast<int>(blockDim.x) / 32; k++) compare(value[k], place[k]);
         __syncthreads();
         if (at < 0 || most < least) return false;
         if (threadIdx.x == 0) {
             picked[rank] = at;
-            to.write(length, rank, {most, at, indexOf(w.best[at])});
+            take(rank, Discord{most, at, indexOf(w.best[at])});
         }
         __syncthreads();
     }
     return true;
+}
+
+// pick writes the first discords of a length.
+__device__ inline bool pick(const Work &w, const Place &to, int length, double least) {
+    return pick(w, to.p->top, least, [&](int rank, const Discord &d) { to.write(length, rank, d); });
 }
 
 // pickLong writes the length's discords, and after the last length scores and carry. One block calls

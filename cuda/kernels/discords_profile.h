@@ -40,6 +40,17 @@ struct Extremes {
     Best radius;                           // of the search among float32's candidates, as bits; 0: not yet searched
 };
 
+// Radii is what is known of the radius of range discords before a length, and after it of its own. It lies behind the length's
+// Extremes, in the same zeroed memory.
+struct Radii {
+    double start;    // with RADIUS=auto, the first radius to try; 0: none
+    double last[5];  // distances of the TOP-th discords of the lengths before
+    int known;       // of them
+    int listed;      // range discords
+};
+constexpr int radiiAt = 128, extremesBytes = 256;
+static_assert(sizeof(Extremes) <= radiiAt && radiiAt + sizeof(Radii) <= extremesBytes, "layout");
+
 // Work is a series with the arrays of its subsequences.
 struct Work {
     const double *x;
@@ -51,6 +62,11 @@ struct Work {
     double *distance;
     Extremes *extremes;
 };
+
+// radiiOf returns those of the length, or of one so many after it.
+__device__ inline Radii &radiiOf(const Work &w, int after = 0) {
+    return *reinterpret_cast<Radii *>(reinterpret_cast<unsigned char *>(w.extremes) + after * extremesBytes + radiiAt);
+}
 
 // greatest raises *to to the largest v of the warp, which is 0 or above. The whole warp calls it.
 __device__ __forceinline__ void greatest(Best *to, double v) {

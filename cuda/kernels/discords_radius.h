@@ -24,6 +24,7 @@ namespace discords {
 constexpr int nearBands = 16;    // to the right of a segment, at most: more cost as much as they save
 constexpr int leftShare = 16;    // up to one of this many segments is compared with everything
 constexpr double slack = 0.99;   // of the distance of the window before
+constexpr double rounding = 1e-9;  // of a radius that distances are compared with
 constexpr double slackSingle = 1 - 0x1p-10;  // of the distance in float32
 
 __device__ __forceinline__ double distanceOf(const uint32_t *words) {
@@ -38,7 +39,10 @@ struct Radius {
     __device__ Radius(const Work &w, const Place &to, int length) {
         distance = greatestOf(w.extremes->radius);
         enough = never;
-        if (distance == 0) {
+        if (to.radius != 0) {
+            distance = (1 - 2 * rounding) * (to.radius > 0 ? to.radius : radiiOf(w).start);
+            if (!(distance > 0)) return;
+        } else if (distance == 0) {
             if (!to.carry) return;
             distance = slack * distanceOf(to.carry + length * to.carried());
         }
@@ -177,6 +181,11 @@ __device__ inline void chooseLong(const Task *tasks, const Tile *tiles, const fl
     const Place to = placeOf(tasks[tiles[0].first], f32, out);
     const Radius r(w, to, tiles[0].part);
     if (!isSearched(w, r) || w.extremes->lost > 0) return;
+    if (to.radius != 0) {  // all range discords are, with auto once the discords are that have to be
+        const bool found = to.radius > 0 || pick(w, to.p->top, radiiOf(w).start, [](int, const Discord &) {});
+        if (found && threadIdx.x == 0) w.extremes->done = 1;
+        return;
+    }
     clear(to, tiles[0].part, tiles[0].part + 1);
     __syncthreads();
     if (pick(w, to, tiles[0].part, r.distance) && threadIdx.x == 0) w.extremes->done = 1;

@@ -29,6 +29,7 @@ struct Place {
     int rows, from, fresh, dim;  // rows of X; the first searched one
     const uint32_t *carry;       // null: none
     uint32_t *scores, *next, *detail;
+    double radius;  // of range discords, -1: by MERLIN's rule; 0: the first discords are wanted
 
     __device__ int count() const { return dim * p->lengths(); }
     __device__ int carried() const { return 2 + p->kept(); }
@@ -56,6 +57,12 @@ __device__ inline Place placeOf(const Task &t, const float *f32, float *out) {
     to.scores = reinterpret_cast<uint32_t *>(out) + t.scores.off;
     to.next = reinterpret_cast<uint32_t *>(out) + t.next.off;
     to.detail = reinterpret_cast<uint32_t *>(out) + t.detail.off;
+    to.radius = 0;
+    constexpr uint32_t count = sizeof(DiscordsParams) / 4;
+    if (t.params.len > count) {
+        const uint32_t *w = reinterpret_cast<const uint32_t *>(f32) + t.params.off + count;
+        to.radius = __longlong_as_double(static_cast<long long>(static_cast<unsigned long long>(w[1]) << 32 | w[0]));
+    }
     return to;
 }
 

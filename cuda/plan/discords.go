@@ -9,6 +9,7 @@ import (
 const (
 	discordsWindow = 4096    // values of a series in one block
 	discordsLong   = 1 << 24 // values of a series that all blocks share
+	discordsRanged = 512     // least values of a series with range discords, of which each length takes a dozen launches
 	discordsTop    = 32
 )
 
@@ -32,7 +33,7 @@ var (
 	discordsParamApart = discord.OpTop.Spec().Word("EXCLUSION")
 	discordsParamRows  = discord.OpTop.Spec().Word("ROWS")
 	discordsParamBits  = discord.OpTop.Spec().Word("PRECISION")
-	discordsParamCount = len(discord.OpTop.Spec().Words())
+	discordsParamCount = len(discord.OpTop.Spec().Words()) // and with range discords two more, the radius
 )
 
 // discordsShape has the sizes that follow from a task's parameters and rows.
@@ -40,7 +41,8 @@ type discordsShape struct {
 	n, dim                   int // values of a series, series
 	least, most, step, apart int // lengths; the exclusion is a length divided by apart
 	top, k                   int
-	single                   bool // all pairs are compared in float32
+	single                   bool    // all pairs are compared in float32
+	radius                   float64 // of range discords; 0: none
 }
 
 // discordsShapeOf returns the shape of a task of dim values a row, by its parameters; false if the kernels do not take it.
@@ -51,8 +53,14 @@ func discordsShapeOf(dim, rows int, params detectors.Words) (s discordsShape, ok
 	if r := at(discordsParamRows); r > 0 {
 		s.n = min(s.n, r)
 	}
+	if len(params) > discordsParamCount {
+		s.radius = params.Float64(discordsParamCount)
+	}
 	if s.least < 3 || s.step < 1 || s.most < s.least || s.apart < 1 || s.top < 1 || s.top > discordsTop || s.k < 1 {
 		return s, false
+	}
+	if s.radius != 0 {
+		return s, s.dim == 1 && s.k == 1 && s.n >= discordsRanged && s.n <= discordsLong && s.most <= s.n
 	}
 	return s, s.n <= discordsWindow || s.dim == 1 && s.k == 1 && s.n <= discordsLong && s.most <= s.n
 }
@@ -122,12 +130,14 @@ func (s *discordsShape) anchors() []int {
 const (
 	discordsIsWindow = iota
 	discordsIsLong
+	discordsIsRanged
 )
 
 // discordsClass returns a class: A of a window is the shared memory in KB, rounded up so that growing
-// windows have few classes; A of a long series is the number of values.
+// windows have few classes; A of a long series, and of one with range discords, is the number of values.
 func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
-	if len(params) != discordsParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
+	if extra := len(params) - discordsParamCount; extra != 0 && extra != 2 || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 ||
+		t.Scores.Len != t.Fresh {
 		return Class{}, 0, false
 	}
 	s, ok := discordsShapeOf(int(t.Dim), int(t.X.Len/t.Dim), params)
@@ -135,6 +145,14 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		return Class{}, 0, false
 	}
 	count := s.dim * s.lengths()
+	if s.radius != 0 { // the number and the radius, and at least a discord
+		cost := 0
+		for m := s.least; m <= s.most; m += s.step {
+			cost += s.left(m)*s.left(m)/4000 + 60_000
+		}
+		return Class{Op: discord.OpTop, Variant: discordsIsRanged, A: uint32(s.n)}, cost,
+			int(t.Next.Len) == 2*count && int(t.Detail.Len)%(4*count) == 0 && int(t.Detail.Len) >= 8*count
+	}
 	if kept := int(t.Next.Len) - 2*count; int(t.Detail.Len) != 4*s.top*count || kept != 0 && kept != 4*s.top*count {
 		return Class{}, 0, false
 	}
@@ -166,7 +184,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 
 // discordsShared is the shared memory of discordsLaunches.
 func discordsShared(c Class) int {
-	if c.Variant == discordsIsLong {
+	if c.Variant != discordsIsWindow {
 		return discordsScanBytes
 	}
 	return int(c.A) << 10
@@ -188,7 +206,7 @@ func discordsLaunches(c Class, p *builder, chains []chain) {
 		for task := ch.first; task < ch.first+ch.count; task++ {
 			t := &p.tasks[task]
 			s, _ := discordsShapeOf(1, int(t.X.Len), p.in[t.Params.Off:t.Params.Off+t.Params.Len])
-			if anchors := s.anchors(); anchors != nil {
+			if anchors := s.anchors(); anchors != nil && s.radius == 0 {
 				s.addLengths(p, task, anchors)
 				continue
 			}
@@ -200,6 +218,10 @@ func discordsLaunches(c Class, p *builder, chains []chain) {
 				p.tile(Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
 				m := s.least + l*s.step
 				s.addDescribe(p, 1)
+				if s.radius != 0 {
+					s.addRanged(p, l, int(t.Detail.Len)/(4*s.lengths())-1)
+					continue
+				}
 				if t.Carry.Len > 0 { // it has a radius
 					s.addRadius(p, m)
 				}
@@ -275,6 +297,21 @@ func (s *discordsShape) addRadius(p *builder, m int) {
 	p.again(kernel("discords_choose"), 1, discordsPick, 0)
 }
 
+// addRanged launches the search for the range discords of a length, by number, of which the detail has room for as many as are kept.
+func (s *discordsShape) addRanged(p *builder, length, kept int) {
+	m := s.least + length*s.step
+	if s.radius > 0 || length > 0 { // the radius to begin with is known
+		s.addRadius(p, m)
+	}
+	s.addProbe(p, 1, false)
+	s.addProfile(p, m, false)
+	p.again(kernel("discords_range"), 1, discordsPick, 0)
+	p.again(kernel("discords_rank"), (kept+255)/256, 256, 0)
+	if length == s.lengths()-1 {
+		p.again(kernel("discords_close"), 1, discordsPick, 0)
+	}
+}
+
 // addLengths launches the lengths of a task by their anchors.
 func (s *discordsShape) addLengths(p *builder, task uint32, anchors []int) {
 	extremes, arrays := p.zeroed((len(anchors)+1)*Alignment), p.scratch(len(anchors)*s.arrays())
@@ -311,6 +348,7 @@ var discordsPlan = opPlan{
 		"discords_scan", "discords_finish", "discords_pick", "discords_window",
 		"discords_near", "discords_rest", "discords_among", "discords_choose",
 		"discords_count", "discords_anchors", "discords_lengths", "discords_leave",
-		"discords_probe32", "discords_scan32", "discords_candidates", "discords_mark", "discords_anchors32"},
+		"discords_probe32", "discords_scan32", "discords_candidates", "discords_mark", "discords_anchors32",
+		"discords_range", "discords_rank", "discords_close"},
 	class: discordsClass, shared: discordsShared, launches: discordsLaunches,
 }

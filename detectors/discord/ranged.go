@@ -43,6 +43,18 @@ func Ranges(x []float64, q *RangeQuery, parallel detectors.Parallel, visit func(
 	everyLength(x, 0, q.Lengths, q.Options, parallel, func(m int, t table) bool { return visit(rule.find(m, t)) })
 }
 
+// Radii returns a function that returns the radius of one length after the other, the least first, whose first discords it is given;
+// NaN for none.
+func (q *RangeQuery) Radii() func(m int, first []Discord) float64 {
+	rule := radii{q: q}
+	return func(m int, first []Discord) float64 {
+		if q.Radius == Auto {
+			return rule.next(m, first)
+		}
+		return q.Radius
+	}
+}
+
 // DefineRanges is the definition of Ranges.
 func DefineRanges(x []float64, q *RangeQuery, visit func(Ranged) bool) {
 	rule := radii{q: q}
