@@ -66,6 +66,7 @@ func (t terminal) discords(ctx context.Context, args []string) int {
 		"distance to others is 1")
 	fs.StringVar(&o.heatmap, "heatmap", "", "`file` for a picture, SVG: the discords by place and length")
 	fs.StringVar(&o.report, "report", "", "`file` for a page, HTML: the picture, the ranking and the number of discords of each length")
+	o.executorFlag(fs)
 	if code, done := o.parseFile(fs, args); done {
 		return code
 	}
@@ -103,6 +104,9 @@ func (o *discordsOptions) rowBytes(columns int) int64 {
 	bytes := 8*columns + 170 + 12*o.workers
 	if o.radius != 0 {
 		bytes += 40
+	}
+	if o.executor != "cpu" { // a task
+		bytes += 32
 	}
 	return int64(bytes)
 }
@@ -236,6 +240,13 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 	heat.Cells = make([]uint8, heat.Columns*heat.Rows)
 	interest := discord.NewInterest(len(x), 1)
 	end = &discordsEnd{}
+	gpu, err := o.openGPU()
+	if err != nil {
+		return nil, nil, err
+	}
+	if gpu != nil {
+		defer gpu.Close()
+	}
 	options := func(int) discord.Options { return discord.Options{ExcludeFlat: o.excludeFlat, Single: true} }
 	stop := o.watch(progress)
 	began := time.Now()
@@ -263,9 +274,16 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 		at = time.Now()
 		return err == nil
 	}
-	if o.radius != 0 {
+	switch {
+	case gpu != nil && o.takesColumn(len(x)):
+		progress.Done.Store(0)
+		progress.Total.Store(int64(len(lengths)))
+		if failed := o.searchOnGPU(ctx, gpu, x, progress, visit); err == nil {
+			err = failed
+		}
+	case o.radius != 0:
 		discord.Ranges(x, &discord.RangeQuery{Lengths: o.lengths, Radius: o.radius, Top: o.top, Options: options}, parallel, visit)
-	} else {
+	default:
 		discord.Tops(x, o.lengths, o.top, options, parallel, func(m int, top []discord.Discord) bool {
 			return visit(discord.Ranged{Length: m, Radius: math.NaN(), Count: len(top), Found: top})
 		})

@@ -29,9 +29,11 @@ func discordsOf(t *testing.T, args ...string) (r discordsResult, notes string) {
 }
 
 // TestDiscords compares the command with the definition, over random columns with gaps, ties and flat parts, in each format: the top
-// discords, range discords and those of MERLIN's rule, each with its count, and the ranking over lengths.
+// discords, range discords and those of MERLIN's rule, each with its count, and the ranking over lengths; half of them as tasks of an
+// executor with a GPU's child.
 func TestDiscords(t *testing.T) {
 	rng := seedtest.New(t)
+	t.Setenv("ODRADEK_CUDA_CHILD", goChildProgram(t))
 	for round := range 12 {
 		n := 60 + rng.IntN(120)
 		rows, x := make([][]float64, n), make([]float64, n)
@@ -53,7 +55,7 @@ func TestDiscords(t *testing.T) {
 		most := 1 + rng.IntN(20)
 		for _, radius := range []string{"off", "auto", strconv.FormatFloat(0.5+3*rng.Float64(), 'g', 4, 64)} {
 			q.Radius, _ = discord.ParseRadius(radius)
-			args := []string{path, "-column", "v", "-radius", radius, "-most", strconv.Itoa(most)}
+			args := []string{path, "-column", "v", "-radius", radius, "-most", strconv.Itoa(most), "-executor", executors[1+round%2]}
 			for name, v := range map[string]int{"min": q.Min, "max": q.Max, "step": q.Step, "top": q.Top} {
 				args = append(args, fmt.Sprintf("-%s=%d", name, v))
 			}
@@ -174,18 +176,20 @@ func TestDiscordsRefuses(t *testing.T) {
 	}
 	writeTable(t, empty, []string{"bar"}, none)
 	for args, want := range map[string]string{
-		"":                             "name a file that ends with .csv, .csv.gz, .parquet, .avro",
-		"FILE":                         "several columns of numbers, bar, rpm: name one with -column",
-		"FILE -column name":            `column "name": row 1 has the text "pump"; columns of numbers are bar, rpm`,
-		"FILE -column bar,rpm":         "one column at a time",
-		"FILE -column bar":             "has 100 rows, and stretches of 128 need twice as many: use -max up to 50",
-		"FILE -min 2":                  "use 3 or more",
-		"FILE -min 9 -max 8":           "use 3 or more for -min, and at least -min for -max",
-		"FILE -step 0":                 "-step 0: use 1 or more",
-		"FILE -radius -1":              `"-1": use off, auto, or a distance above 0`,
-		"FILE -top 0":                  "-top and -ranked are up to",
-		"FILE -column bar -memory 16B": "name fewer columns with -column, allow more with -memory",
-		"EMPTY -max 40":                "column bar has no number",
+		"":                     "name a file that ends with .csv, .csv.gz, .parquet, .avro",
+		"FILE":                 "several columns of numbers, bar, rpm: name one with -column",
+		"FILE -column name":    `column "name": row 1 has the text "pump"; columns of numbers are bar, rpm`,
+		"FILE -column bar,rpm": "one column at a time",
+		"FILE -column bar":     "has 100 rows, and stretches of 128 need twice as many: use -max up to 50",
+		"FILE -min 2":          "use 3 or more",
+		"FILE -min 9 -max 8":   "use 3 or more for -min, and at least -min for -max",
+		"FILE -step 0":         "-step 0: use 1 or more",
+		"FILE -radius -1":      `"-1": use off, auto, or a distance above 0`,
+		"FILE -top 0":          "-top and -ranked are up to",
+		"FILE -executor gpu":   "use one of auto, cpu, cuda",
+		"FILE -column bar -max 40 -executor cuda":       "discords: -executor cuda: no program",
+		"FILE -column bar -memory 16B":                  "name fewer columns with -column, allow more with -memory",
+		"EMPTY -max 40":                                 "column bar has no number",
 		"FILE -column bar -max 40 -heatmap DIR/no/file": "-heatmap: open",
 	} {
 		term, out, errs := console()

@@ -41,7 +41,7 @@ func writeTable(t *testing.T, path string, names []string, rows [][]float64) {
 // tableResult runs a command on a table and returns what it prints with -json, and its notes.
 func tableResult[R any](t *testing.T, command func(terminal, context.Context, []string) int, args ...string) (r R, notes string) {
 	t.Helper()
-	term, out, errs := console()
+	term, out, errs := console(os.Environ()...)
 	if code := command(term, context.Background(), append(args, "-json")); code != exitOK {
 		t.Fatalf("%q: exit %d: %s", args, code, errs)
 	}

@@ -81,6 +81,7 @@ func (t terminal) regions(ctx context.Context, args []string) int {
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the random maps")
 	fs.BoolVar(&o.learnt, "learnt", false, "the baselines are counts of earlier times, and as uncertain as counts are")
 	fs.StringVar(&o.picture, "map", "", "`file` for a map, SVG")
+	o.executorFlag(fs)
 	if code, done := o.parseFile(fs, args); done {
 		return code
 	}
@@ -382,13 +383,35 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 	}
 	options := scan.Options{Top: o.top, MaxRows: o.maxRows, MaxCols: o.maxColumns,
 		Direction: scan.Direction(slices.Index(directions, o.direction))}
-	found := scan.Search(m.grid, family, options, parallel)
-	stop()
+	gpu, err := o.openGPU()
+	if err != nil {
+		return nil, err
+	}
+	if gpu != nil {
+		defer gpu.Close()
+	}
+	var found []scan.Region
 	var values []float64
-	if o.replicates > 0 && ctx.Err() == nil && len(found) > 0 {
+	onGPU := gpu != nil && o.takesMap(m.grid)
+	if onGPU {
+		model := scan.OpModel(slices.Index(scan.Models, o.model))
+		if found, values, err = o.searchOnGPU(ctx, gpu, m.grid, model, options); err != nil {
+			return nil, fmt.Errorf("regions: %w", err)
+		}
+		if model == scan.ModelNormal {
+			unit *= o.variance * m.countUnit * m.countUnit
+		}
+	} else {
+		found = scan.Search(m.grid, family, options, parallel)
+	}
+	stop()
+	if onGPU && o.replicates > 0 && values == nil && len(found) > 0 {
+		o.note(noMaps, o.model)
+	}
+	if !onGPU && o.replicates > 0 && ctx.Err() == nil && len(found) > 0 {
 		maps, err := scan.NewReplicates(m.grid, family, o.seed, o.learnt)
 		if err != nil {
-			o.note("no p-values: the model %s has no random maps", o.model)
+			o.note(noMaps, o.model)
 		} else {
 			p = &table.Progress{Unit: "random maps"}
 			defer o.watch(p)()
@@ -450,6 +473,8 @@ func (o *regionsOptions) print(r *regionsResult) error {
 	}
 	return printAligned(o.t.out, head, rows)
 }
+
+const noMaps = "no p-values: the model %s has no random maps"
 
 // mostDrawn is the number of cells of a side of the map.
 const mostDrawn = 256

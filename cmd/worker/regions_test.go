@@ -23,9 +23,10 @@ func foundRegions(t *testing.T, args ...string) regionsResult {
 }
 
 // TestRegions holds the command to the definition, on random maps of each model and direction in each format: rows in any order,
-// several of one cell, coordinates and units that are no whole numbers.
+// several of one cell, coordinates and units that are no whole numbers; half of them as tasks of a GPU's child.
 func TestRegions(t *testing.T) {
 	rnd := seedtest.New(t)
+	t.Setenv("ODRADEK_CUDA_CHILD", goChildProgram(t))
 	for round := range 24 {
 		model, direction := scan.Models[round%4], directions[round%3]
 		w, h := 1+rnd.IntN(7), 1+rnd.IntN(7)
@@ -57,7 +58,8 @@ func TestRegions(t *testing.T) {
 		options := scan.Options{Top: 1 + rnd.IntN(3), MaxRows: rnd.IntN(4), MaxCols: rnd.IntN(4), Direction: scan.Direction(round % 3)}
 		want := scan.Define(g, family, options)
 		got := foundRegions(t, path, "-model", model, "-direction", direction, "-variance", "2.5", "-top", fmt.Sprint(options.Top),
-			"-max-rows", fmt.Sprint(options.MaxRows), "-max-columns", fmt.Sprint(options.MaxCols), "-replicates", "19", "-seed", "7")
+			"-max-rows", fmt.Sprint(options.MaxRows), "-max-columns", fmt.Sprint(options.MaxCols), "-replicates", "19", "-seed", "7",
+			"-executor", executors[1+round/4%2])
 		if got.Columns != w || got.CellRows != h || len(got.Regions) != len(want) {
 			t.Fatalf("%s, %s: %+v, want %+v", model, direction, got, want)
 		}
@@ -154,6 +156,8 @@ func TestRegionsRefuses(t *testing.T) {
 		"FILE -direction up":                  "use one of above, below, both",
 		"FILE -variance 0":                    "use a number above 0",
 		"FILE -top 0":                         "use 1 to 1000",
+		"FILE -executor gpu":                  "use one of auto, cpu, cuda",
+		"FILE -executor cuda":                 "regions: -executor cuda: no program",
 		"FILE -replicates -1":                 "use 0 to",
 		"FILE -max-rows -1":                   "are at least 0",
 		"FILE -learnt -model bernoulli":       "learnt with -model poisson alone",

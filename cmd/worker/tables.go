@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type tableOptions struct {
 	columnFlag string
 	memory     config.ByteSize
 	workers    int
+	executor   string
 	asJSON     bool
 	asCSV      bool
 	quiet      bool
@@ -69,6 +71,8 @@ func (o *tableOptions) parseFile(fs *flag.FlagSet, args []string) (code int, don
 		return o.bad("-json and -csv exclude each other"), true
 	case o.workers < 1 || o.memory < 0:
 		return o.bad("-workers is above 0, and -memory is no less"), true
+	case o.executor != "" && !slices.Contains(executors, o.executor):
+		return o.bad("-executor %q: use one of %s", o.executor, strings.Join(executors, ", ")), true
 	case o.missing != "" && o.missing != "skip" && o.missing != "refuse":
 		return o.bad("-missing %q: use skip or refuse", o.missing), true
 	}
