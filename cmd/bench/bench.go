@@ -74,8 +74,9 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		known[m.name] = true
 	}
 	asJSON, gpus := false, ""
-	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, distant, aggregate, "+
-		"commit, fleet, backtest and capacity; papers alone prints the tables of docs/papers.md, "+
+	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, lof-bins, sst-tasks, "+
+		"discords-range, discord-left, distant, aggregate, commit, fleet, backtest and capacity; papers alone prints the tables of "+
+		"docs/papers.md, "+
 		"and faults checks what workers publish under faults:\n\n"+
 		about.String(), benchExamples)
 	fs.BoolVar(&asJSON, "json", false, "one JSON object a line")
@@ -107,6 +108,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		"`file` of a recording, a value a line, for the shapes of ops that search one; default: without them")
 	fs.StringVar(&b.ops.Tables, "tables", "../shared/data/tabular/dev",
 		"`folder` of the tables of topn and knn-cpu, npz files of the ADBench collection")
+	fs.StringVar(&b.ops.Recordings, "recordings", "../shared/data/discords/dev",
+		"`folder` of the recordings of discords-range, of the papers on HOT SAX, MERLIN and PALMAD")
 	fs.IntVar(&b.gpu.Lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
 	fs.StringVar(&b.fleet.Executors, "executors", "cpu,cuda", "executors of fleet and capacity")
 	fs.StringVar(&gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, "+
@@ -190,6 +193,12 @@ func (b *bench) benchmarks() []benchmark {
 			b.ops.TopWeights},
 		{"regions", "the most anomalous rectangle of a map by BF, DM and AX of Pang et al. 2013, and by op scan: time, share of the ratios",
 			false, true, b.ops.Regions},
+		{"lof-bins", "LOF by window and bins on one core: time, memory, and how well it tells faults from known states, beside exact LOF", false, true,
+			b.ops.LOFBins},
+		{"sst-tasks", "change scores by the tasks of a batch, on one core and on a GPU", false, true, b.ops.SSTTasks},
+		{"discords-range", "range discords of random walks by length of the series and number of lengths, on one core and on a GPU", false, true,
+			b.ops.DiscordRanges},
+		{"discord-left", "left discords of a stream by window on one core", false, true, b.ops.DiscordLeft},
 		{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, false, b.ops.OnDevice},
 		{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, false, b.ops.OnDevices},
 		{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, false, b.worker.PathCPU},

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"time"
 
 	"odradek/cmd/bench/testbed"
 	"odradek/detectors"
@@ -88,9 +87,9 @@ func (b *Bench) Regions(ctx context.Context) ([]testbed.Row, error) {
 					return rows, ctx.Err()
 				}
 				b.Say("%s", name)
-				began := time.Now()
-				got, work := way.find(ctx, g, f.family)
-				took := time.Since(began).Seconds()
+				var got []scan.Region
+				var work scan.Work
+				took := processorTime(func() { got, work = way.find(ctx, g, f.family) })
 				if ctx.Err() != nil || len(got) == 0 {
 					return rows, fmt.Errorf("%s finds nothing: %w", name, ctx.Err())
 				}
@@ -100,7 +99,7 @@ func (b *Bench) Regions(ctx context.Context) ([]testbed.Row, error) {
 				if !slices.Equal(found, got) {
 					return rows, fmt.Errorf("%s finds %+v, another algorithm %+v", name, got, found)
 				}
-				r := testbed.NewRow(name, took, "s")
+				r := testbed.NewRow(name, took, "s").Noted("processor time")
 				if all := work.Rectangles; all > 0 {
 					r = r.Noted("%d rectangles, %d cells read, %.4g%% of the ratios computed", all, work.Cells,
 						100*float64(work.Ratios)/float64(all))

@@ -13,6 +13,7 @@ import (
 
 	"odradek/cmd/bench/testbed"
 	"odradek/cuda"
+	"odradek/detectors"
 	"odradek/detectors/sst"
 )
 
@@ -165,7 +166,7 @@ func (b *Bench) scaleCounts() (counts []int, err error) {
 }
 
 // scaleAlone measures the rate of one batch after the other, packed before.
-func (b *Bench) scaleAlone(ctx context.Context, e *cuda.Executor, in *input) (r testbed.Row, err error) {
+func (b *Bench) scaleAlone(ctx context.Context, e detectors.Executor, in *input) (r testbed.Row, err error) {
 	batch := e.Batch()
 	defer e.Release(batch)
 	if err := in.warmUp(ctx, e, batch, in.tasks); err != nil {

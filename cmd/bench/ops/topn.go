@@ -122,7 +122,7 @@ func (b *Bench) TopWeights(ctx context.Context) ([]testbed.Row, error) {
 					return rows, ctx.Err()
 				}
 				b.Say("%s", name(algorithm.Name, k))
-				began := time.Now()
+				began, used := time.Now(), testbed.OwnCPU()
 				top, err := algorithm.Find(x, dim, knn.TopParams{N: topN, K: k, Workers: runtime.GOMAXPROCS(0)})
 				if err != nil {
 					return rows, err
@@ -138,6 +138,7 @@ func (b *Bench) TopWeights(ctx context.Context) ([]testbed.Row, error) {
 				first, last := found[0], found[len(found)-1]
 				r := testbed.NewRow(name(algorithm.Name, k), took, "s")
 				r = r.Noted("%d points of %d values; %.4g%% of the distances", points, dim, 100*float64(top.Distances)/pairs)
+				r = r.Noted("%.2f s of processor time", (testbed.OwnCPU() - used).Seconds())
 				r = r.Noted("point %d first, weight %.6f; point %d last, weight %.6f", first.At, first.Weight, last.At, last.Weight)
 				if top.SolvingSet != nil {
 					r = r.Noted("%d in the solving set", len(top.SolvingSet))

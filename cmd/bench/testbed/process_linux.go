@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -16,6 +17,15 @@ const clockTick = 10 * time.Millisecond
 func ProcessCPU(pid int) time.Duration {
 	used, _ := processStat(pid)
 	return used
+}
+
+// OwnCPU returns the user and system time of this process, to a microsecond.
+func OwnCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // processStat returns the user and system time of a process, and its parent.

@@ -9,6 +9,9 @@ import "time"
 // ProcessCPU returns 0.
 func ProcessCPU(int) time.Duration { return 0 }
 
+// OwnCPU returns 0.
+func OwnCPU() time.Duration { return 0 }
+
 // FamilyCPU returns 0.
 func FamilyCPU(int) time.Duration { return 0 }
 
