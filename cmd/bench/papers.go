@@ -6,18 +6,24 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// figure is a row of a paper's table: what was published, and a line of the recorded results.
+// figure is a row of a paper's table: what was published, and lines of the recorded results.
 type figure struct {
 	what, published string
 	file, shape     string // of the results, without .jsonl, and the case
 	form            form
+	each            []string // what stands for %s in the case, for several values in a row
+	base            string   // the case that a gain is over
+	note            *regexp.Regexp
 }
 
 // form says how a line's value is written.
@@ -28,62 +34,118 @@ const (
 	million             // the seconds that a million of it take
 	once                // the milliseconds that one of it takes
 	share               // the share of the distances, or of the ratios, that the note names
+	gain                // how much more than the base it does in a time of the processor, which the notes name
+	noted               // what the note has
+	count               // with the number of range discords, from the note
 )
 
-// paperFigures are the figures of the papers, by number: 000 has none of its own.
+var (
+	binned = []string{"exact, all earlier points", "w=128 BINS=0", "w=128 BINS=20", "w=128 BINS=100", "w=1024 BINS=0", "w=1024 BINS=20",
+		"w=1024 BINS=100"}
+	drawn     = []string{"G2d n=10 k=5", "G2d n=10 k=10", "G2d n=10 k=50", "G3d n=10 k=5", "G3d n=10 k=10", "G3d n=10 k=50"}
+	threeK    = []string{"5", "10", "50"}
+	threeSide = []string{"32", "64", "128"}
+
+	fourWindows = []string{"64", "128", "256", "320"}
+	recordings  = []string{"respiration n=24125 m=250 to 250", "power demand n=35040 m=750 to 750", "ECG n=45000 m=200 to 200",
+		"ECG-2 n=21600 m=400 to 400"}
+	walks = []string{"20000", "40000", "80000", "160000"}
+	most  = []string{"128", "143", "191", "383"}
+)
+
+// paperFigures are the figures of the papers, by number.
 var paperFigures = map[string][]figure{
+	"000": {
+		{what: "all earlier points; w=128, `BINS=0`, 20, 100; w=1,024, the same", published: "none", file: papersFile, shape: "%s", form: rate,
+			each: binned},
+		{what: "AUROC", published: "none", file: papersFile, shape: "%s", form: noted, note: noteAUROC, each: binned},
+		{what: "rank correlation with the first", published: "none", file: papersFile, shape: "%s", form: noted, note: noteRanks,
+			each: binned[1:]},
+		{what: "memory of a series", published: "none", file: papersFile, shape: "%s", form: noted, note: noteMemory, each: binned},
+	},
 	"001": {
-		{"share of distances, G2d, k=5", "0.13 %", "xeon-2core-papers", "G2d n=10 k=5, SolvingSet", share},
-		{"G2d, k=10", "0.11 %", "xeon-2core-papers", "G2d n=10 k=10, SolvingSet", share},
-		{"G2d, k=50", "0.15 %", "xeon-2core-papers", "G2d n=10 k=50, SolvingSet", share},
-		{"G3d, k=5", "0.34 %", "xeon-2core-papers", "G3d n=10 k=5, SolvingSet", share},
-		{"G3d, k=10", "0.40 %", "xeon-2core-papers", "G3d n=10 k=10, SolvingSet", share},
-		{"G3d, k=50", "0.64 %", "xeon-2core-papers", "G3d n=10 k=50, SolvingSet", share},
-		{"1,000,000 x 2, k=50, one GPU", "Figure 7, no number", "h200-topn", "topn N=1000000 d=2 k=50, top 10, kernel", once},
-		{"cover, 286,048 x 10, k=50, one GPU", "Figure 7, no number", "h200-topn", "topn N=286048 d=10 k=50, top 10, cover, kernel", once},
+		{what: "share of distances, G2d, k=5; 10; 50", published: "0.13; 0.11; 0.15 %", file: papersFile, shape: "G2d n=10 k=%s, SolvingSet",
+			form: share, each: threeK},
+		{what: "G3d", published: "0.34; 0.40; 0.64 %", file: papersFile, shape: "G3d n=10 k=%s, SolvingSet", form: share, each: threeK},
+		{what: "Covtype; here 286,048 rows of it", published: "5.05; 4.07; 6.83 %", file: papersFile,
+			shape: "cover n=10 k=%s, SolvingSet", form: share, each: threeK},
+		{what: "gain of NDM, a tenth of G2d, k=5; 10; 50; of G3d", published: "+34.2; +15.5; -50.5; +23.2; +11.2; -41.6 %", file: ndmFile,
+			shape: "%s, SolvingSet-NDM", form: gain, each: drawn, base: "%s, SolvingSet"},
+		{what: "gain of NDM and TP", published: "-5.1; -28.9; -53.4; -16.6; -31.8; -34.2 %", file: ndmFile, shape: "%s, SolvingSet-NDM-TP",
+			form: gain, each: drawn, base: "%s, SolvingSet"},
+		{what: "one GPU, k=50, 1,000,000 x 2; cover, 286,048 x 10", published: "Figure 7", file: "h200-topn", shape: "topn N=%s, kernel",
+			form: once, each: []string{"1000000 d=2 k=50, top 10", "286048 d=10 k=50, top 10, cover"}},
 	},
 	"002": {
-		{"SVD-SST, w=320, r=12, 1 GPU", "Figure 9, no number", "h200x4-scale", "svdsst w=320 r=12, 16 fresh, Execute, 1 GPUs", rate},
-		{"2 GPUs", "Figure 9, no number", "h200x4-scale", "svdsst w=320 r=12, 16 fresh, Execute, 2 GPUs", rate},
-		{"4 GPUs", "305 scores/s on 16", "h200x4-scale", "svdsst w=320 r=12, 16 fresh, Execute, 4 GPUs", rate},
-		{"IKA-SST, 1 GPU", "Figure 13, no number", "h200x4-scale", "ikasst w=100, 16 fresh, Execute, 1 GPUs", rate},
-		{"2 GPUs", "Figure 13, no number", "h200x4-scale", "ikasst w=100, 16 fresh, Execute, 2 GPUs", rate},
-		{"4 GPUs", "889,000 scores/s on 16", "h200x4-scale", "ikasst w=100, 16 fresh, Execute, 4 GPUs", rate},
-		{"a million scores of IKA-SST, w=20", "Figure 10, no number", "h200x4-scale", "ikasst w=20, 16 fresh, Execute, 1 GPUs", million},
-		{"w=50", "Figure 10, no number", "h200x4-scale", "ikasst w=50, 16 fresh, Execute, 1 GPUs", million},
-		{"w=100", "Figure 10, no number", "h200x4-scale", "ikasst w=100, 16 fresh, Execute, 1 GPUs", million},
-		{"w=200", "Figure 10, no number", "h200x4-scale", "ikasst w=200, 16 fresh, Execute, 1 GPUs", million},
-		{"w=320", "Figure 10, no number", "h200x4-scale", "ikasst w=320, 16 fresh, Execute, 1 GPUs", million},
-		{"w=500", "Figure 10, no number", "h200x4-scale", "ikasst w=500, 16 fresh, Execute, 1 GPUs", million},
-		{"SVD-SST in its place, w=100, r=3", "none", "h200x4-scale", "svdsst w=100 r=3, 16 fresh, Execute, 1 GPUs", million},
-		{"w=320, r=3", "none", "h200x4-scale", "svdsst w=320 r=3, 16 fresh, Execute, 1 GPUs", million},
-		{"IKA-SST, one core, w=100", "Figure 10, no number", "epyc-2core", "ikasst-cpu", million},
+		{what: "SVD-SST, w=320, r=12, 1; 2; 4 GPUs", published: "305 scores/s on 16", file: "h200x4-scale",
+			shape: "svdsst w=320 r=12, 16 fresh, Execute, %s GPUs", form: rate, each: []string{"1", "2", "4"}},
+		{what: "IKA-SST, 1; 2; 4 GPUs", published: "889,000 scores/s on 16",
+			file: "h200x4-scale", shape: "ikasst w=100, 16 fresh, Execute, %s GPUs",
+			form: rate, each: []string{"1", "2", "4"}},
+		{what: "a million scores of IKA-SST, w=20; 50; 100; 200; 320; 500", published: "Figure 10", file: "h200x4-scale",
+			shape: "ikasst w=%s, 16 fresh, Execute, 1 GPUs", form: million, each: []string{"20", "50", "100", "200", "320", "500"}},
+		{what: "SVD-SST in its place, r=3, w=100; 320", published: "none",
+			file: "h200x4-scale", shape: "svdsst w=%s r=3, 16 fresh, Execute, 1 GPUs",
+			form: million, each: []string{"100", "320"}},
+		{what: "IKA-SST, one core, w=100", published: "Figure 10", file: "epyc-2core", shape: "ikasst-cpu", form: million},
+		{what: "one GPU, w=100, 1; 16; 64; 256; 1,024; 16,384 tasks", published: "none", file: devicePapers,
+			shape: "ikasst w=100, %s tasks, one GPU", form: rate, each: []string{"1", "16", "64", "256", "1024", "16384"}},
+		{what: "SVD-SST, one core, r=3, 64 tasks, w=64; 128; 256; 320", published: "Figure 6", file: papersFile,
+			shape: "svdsst w=%s r=3, 64 tasks, one core", form: rate, each: fourWindows},
+		{what: "one GPU, 64 tasks", published: "Figure 6", file: devicePapers, shape: "svdsst w=%s r=3, 64 tasks, one GPU", form: rate,
+			each: fourWindows},
+		{what: "256 tasks", published: "Figure 7", file: devicePapers, shape: "svdsst w=%s r=3, 256 tasks, one GPU", form: rate,
+			each: fourWindows},
 	},
 	"003": {
-		{"a year of 35,040 readings, lengths 48 to 672", "no time given", "h200-discords",
-			"discords N=35040 m=48 to 672, recording, Execute", whole35040},
-		{"the same, random walk", "none", "h200-discords", "discords N=35040 m=48 to 672, random walk, Execute", whole35040},
-		{"the same, noise", "none", "h200-discords", "discords N=35040 m=48 to 672, noise, Execute", whole35040},
-		{"random walk of 1,000,000, length 512, with a radius", "Figure 6, no number", "h200-discords",
-			"discords N=1000000 m=512 to 512, random walk, with a radius, Execute", million},
-		{"1,000,000, length 512, without", "Figure 6, no number", "h200-discords", "discords N=1000000 m=512 to 512, Execute", million},
-		{"100,000, length 512, with a radius", "Figure 5, no number", "h200-discords",
-			"discords N=100000 m=512 to 512, with a radius, Execute", whole100000},
+		{what: "35,040 values, lengths 48 to 672: a year's recording; random walk; noise", published: "none", file: "h200-discords",
+			shape: "discords N=35040 m=48 to 672, %s, Execute", form: whole35040, each: []string{"recording", "random walk", "noise"}},
+		{what: "random walk of 1,000,000, length 512, with a radius; without", published: "Figure 6", file: "h200-discords",
+			shape: "discords N=1000000 m=512 to 512%s, Execute", form: million, each: []string{", random walk, with a radius", ""}},
+		{what: "100,000, length 512, with a radius", published: "Figure 5", file: "h200-discords",
+			shape: "discords N=100000 m=512 to 512, with a radius, Execute", form: whole100000},
+		{what: "range discords, one core: respiration; power demand; ECG; ECG-2", published: "Figure 6", file: papersFile,
+			shape: "%s, one core", form: count, each: recordings},
+		{what: "one GPU", published: "Figure 6", file: devicePapers, shape: "%s, one GPU", form: count, each: recordings},
+		{what: "random walk, length 128, n=20,000; 40,000; 80,000; 160,000", published: "Figure 8: proportional", file: devicePapers,
+			shape: "random walk n=%s m=128 to 128, one GPU", form: count, each: walks},
+		{what: "n=10,000, lengths 128 to 128; 143; 191; 383", published: "Figure 9: proportional", file: devicePapers,
+			shape: "random walk n=10000 m=128 to %s, one GPU", form: count, each: most},
+		{what: "n=1,000,000, length 512", published: "Figure 6", file: devicePapers,
+			shape: "random walk n=1000000 m=512 to 512, one GPU", form: count},
+		{what: "left discords, one core, m=64, n=1,024; 4,096; 16,384; 65,536; 100,000", published: "DAMP: 300,000 samples/s", file: papersFile,
+			shape: "n=%s m=64", form: rate, each: []string{"1024", "4096", "16384", "65536", "100000"}},
 	},
 	"004": {
-		{"BF, 64 x 64, one core", "Figure 4, no number", "xeon-2core-papers", "Poisson n=64, BF", rate},
-		{"DM, 64 x 64", "DM up to 90 times BF", "xeon-2core-papers", "Poisson n=64, DM", rate},
-		{"AX, 64 x 64", "Figure 6, no number", "xeon-2core-papers", "Poisson n=64, AX", rate},
-		{"op scan, 64 x 64", "none", "xeon-2core-papers", "Poisson n=64, op scan", rate},
-		{"DM, 128 x 128", "Figure 4, no number", "xeon-2core-papers", "Poisson n=128, DM", rate},
-		{"AX, 128 x 128", "Figure 6, no number", "xeon-2core-papers", "Poisson n=128, AX", rate},
-		{"op scan, 128 x 128, one core, a map", "BF 17 min 55 s, an MRI", "epyc-2core", "scan-cpu", once},
-		{"one GPU, 128 x 128, a map", "BF 66 s, AX 24 s, an MRI", "h100-scan", "scan n=128, one map, Execute", once},
-		{"the same with 999 random maps", "none", "h100-scan", "scan n=128, 999 replicates, one map, Execute", once},
-		{"512 x 512, one GPU", "beyond its 4 GB", "h200x2-scan", "scan n=512, one map, one batch at a time, 1 GPUs", once},
-		{"512 x 512, two GPUs", "Figure 5: 3 times one", "h200x2-scan", "scan n=512, one map, one batch at a time, 2 GPUs", once},
+		{what: "BF, Poisson, 32; 64 cells a side, one core", published: "Figure 4", file: papersFile, shape: "Poisson n=%s, BF", form: rate,
+			each: threeSide[:2]},
+		{what: "DM, 32; 64; 128", published: "up to 90 times BF", file: papersFile, shape: "Poisson n=%s, DM", form: rate, each: threeSide},
+		{what: "AX, 32; 64; 128", published: "Figure 6", file: papersFile, shape: "Poisson n=%s, AX", form: rate, each: threeSide},
+		{what: "op scan, 32; 64; 128", published: "none", file: papersFile, shape: "Poisson n=%s, op scan", form: rate, each: threeSide},
+		{what: "Bernoulli, 64: BF; DM; AX; op scan", published: "none", file: papersFile, shape: "Bernoulli n=64, %s", form: rate,
+			each: scanWays},
+		{what: "normal, 64: the same", published: "none", file: papersFile, shape: "normal n=64, %s", form: rate, each: scanWays},
+		{what: "exponential, 64: the same", published: "none", file: papersFile, shape: "exponential n=64, %s", form: rate, each: scanWays},
+		{what: "op scan, 128 x 128, one core, a map", published: "BF 17 min 55 s, an MRI", file: "epyc-2core", shape: "scan-cpu", form: once},
+		{what: "one GPU, 128 x 128, a map", published: "BF 66 s, AX 24 s, an MRI",
+			file: "h100-scan", shape: "scan n=128, one map, Execute", form: once},
+		{what: "the same with 999 random maps", published: "none", file: "h100-scan", shape: "scan n=128, 999 replicates, one map, Execute",
+			form: once},
+		{what: "8 maps a batch, Poisson; Bernoulli; normal; exponential", published: "none", file: devicePapers, shape: "scan n=128%s, Execute",
+			form: rate, each: []string{"", ", Bernoulli", ", normal", ", exponential"}},
+		{what: "512 x 512, one GPU; two", published: "Figure 5: 3 times", file: "h200x2-scan",
+			shape: "scan n=512, one map, one batch at a time, %s GPUs", form: once, each: []string{"1", "2"}},
 	},
 }
+
+var scanWays = []string{"BF", "DM", "AX", "op scan"}
+
+// The files of results of benchmarks that papers alone need.
+const (
+	papersFile   = "xeon-2core-papers"
+	ndmFile      = "xeon-2core-ndm"
+	devicePapers = "h200-papers"
+)
 
 // The forms of what takes as long as a number of samples.
 const (
@@ -93,7 +155,7 @@ const (
 
 const papersAbout = `Prints the tables of docs/papers.md: what the papers have published beside figures of docs/benchmarks/results.
 
-usage: bench papers [-results FOLDER] [001 002 003 004]
+usage: bench papers [-results FOLDER] [000 001 002 003 004]
 `
 
 // papers prints the tables of papers, by default of all.
@@ -110,11 +172,11 @@ func (t terminal) papers(args []string) int {
 	}
 	numbers := fs.Args()
 	if len(numbers) == 0 {
-		numbers = []string{"001", "002", "003", "004"}
+		numbers = slices.Sorted(maps.Keys(paperFigures))
 	}
 	for _, n := range numbers {
 		if paperFigures[n] == nil {
-			fmt.Fprintf(t.err, "bench: papers: no table of paper %q; use 001, 002, 003 or 004\n", n)
+			fmt.Fprintf(t.err, "bench: papers: no table of paper %q; use 000 to 004\n", n)
 			return exitUsage
 		}
 	}
@@ -131,24 +193,31 @@ func (t terminal) papers(args []string) int {
 }
 
 func printPaper(w io.Writer, folder string, list []figure) error {
-	fmt.Fprint(w, "| | published | here | lines |\n|---|---|---|---|\n")
+	fmt.Fprint(w, "| | published | here |\n|---|---|---|\n")
 	for i := range list {
 		f := &list[i]
 		ours, err := f.measured(folder)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "| %s | %s | %s | [%s](benchmarks/results/%s.jsonl) |\n", f.what, f.published, ours, f.file, f.file)
-		if err != nil {
+		if _, err = fmt.Fprintf(w, "| [%s](benchmarks/results/%s.jsonl) | %s | %s |\n", f.what, f.file, f.published, ours); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-var noteShare = regexp.MustCompile(`([\d.e-]+)% of the (distances|ratios)`)
+var (
+	noteShare = regexp.MustCompile(`([\d.e-]+)% of the (distances|ratios)`)
+	noteCount = regexp.MustCompile(`(\d+) range discords`)
+	noteSpent = regexp.MustCompile(`([\d.]+) s of processor time`)
 
-// measured returns the figure's own value, from the results.
+	noteAUROC  = regexp.MustCompile(`AUROC ([\d.]+)`)
+	noteRanks  = regexp.MustCompile(`rank correlation with exact LOF ([\d.]+)`)
+	noteMemory = regexp.MustCompile(`([\d.]+ KB)`)
+)
+
+// measured returns the figure's own values, from the results.
 func (f *figure) measured(folder string) (string, error) {
 	path := filepath.Join(folder, f.file+".jsonl")
 	text, err := os.ReadFile(path)
@@ -156,43 +225,103 @@ func (f *figure) measured(folder string) (string, error) {
 		return "", err
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	for _, line := range slices.Backward(lines) { // the last measurement counts
-		var r struct {
-			Name, Case, Unit, Note string
-			Value                  float64
-		}
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			return "", fmt.Errorf("%s: %w", path, err)
-		}
-		if r.Case != f.shape && (r.Case != "" || r.Name != f.shape) || r.Value == 0 {
-			continue
-		}
-		switch f.form {
-		case million:
-			return short(1e6/r.Value, "s"), nil
-		case once:
-			if strings.HasPrefix(r.Unit, "points") { // a rate of points, of whose number the case speaks
-				n := 0.0
-				if _, err := fmt.Sscanf(r.Case, "topn N=%g", &n); err != nil {
-					return "", fmt.Errorf("%s: %s: %w", path, r.Case, err)
-				}
-				return short(n/r.Value, "s"), nil
-			}
-			return short(1/r.Value, "s"), nil
-		case whole35040:
-			return short(35_040/r.Value, "s"), nil
-		case whole100000:
-			return short(100_000/r.Value, "s"), nil
-		case share:
-			m := noteShare.FindStringSubmatch(r.Note)
-			if m == nil {
-				return "", fmt.Errorf("%s: %s: the note names no share", path, r.Case)
-			}
-			return m[1] + " %", nil
-		}
-		return short(r.Value, r.Unit), nil
+	each := f.each
+	if each == nil {
+		each = []string{""}
 	}
-	return "", fmt.Errorf("%s has no line of %q", path, f.shape)
+	values := make([]string, len(each))
+	for i, s := range each {
+		r, err := lineOf(path, lines, strings.Replace(f.shape, "%s", s, 1))
+		if err != nil {
+			return "", err
+		}
+		var base resultLine
+		if f.base != "" {
+			if base, err = lineOf(path, lines, strings.Replace(f.base, "%s", s, 1)); err != nil {
+				return "", err
+			}
+		}
+		if values[i], err = f.written(&r, &base); err != nil {
+			return "", fmt.Errorf("%s: %s: %w", path, r.Case, err)
+		}
+	}
+	return joined(values), nil
+}
+
+// joined lists values, with their unit once where all have the same.
+func joined(values []string) string {
+	unit := values[0][strings.LastIndex(values[0], " ")+1:]
+	if !slices.ContainsFunc(values, func(v string) bool { return !strings.HasSuffix(v, " "+unit) }) {
+		for i := range values[:len(values)-1] {
+			values[i] = strings.TrimSuffix(values[i], " "+unit)
+		}
+	}
+	return strings.Join(values, "; ")
+}
+
+// resultLine is a line of the results.
+type resultLine struct {
+	Name, Case, Unit, Note string
+	Value                  float64
+}
+
+// lineOf returns the last of the lines with a case, or of a benchmark without cases.
+func lineOf(path string, lines []string, shape string) (r resultLine, err error) {
+	for _, line := range slices.Backward(lines) { // the last measurement counts
+		r = resultLine{}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return r, fmt.Errorf("%s: %w", path, err)
+		}
+		if r.Value != 0 && (r.Case == shape || r.Case == "" && r.Name == shape) {
+			return r, nil
+		}
+	}
+	return r, fmt.Errorf("%s has no line of %q", path, shape)
+}
+
+// written writes a line's value; base is the line that a gain is over.
+func (f *figure) written(r, base *resultLine) (string, error) {
+	switch f.form {
+	case million:
+		return short(1e6/r.Value, "s"), nil
+	case once:
+		if strings.HasPrefix(r.Unit, "points") { // a rate of points, of whose number the case speaks
+			n := 0.0
+			if _, err := fmt.Sscanf(r.Case, "topn N=%g", &n); err != nil {
+				return "", err
+			}
+			return short(n/r.Value, "s"), nil
+		}
+		return short(1/r.Value, "s"), nil
+	case whole35040:
+		return short(35_040/r.Value, "s"), nil
+	case whole100000:
+		return short(100_000/r.Value, "s"), nil
+	case gain:
+		var spent [2]float64
+		for i, line := range []*resultLine{r, base} {
+			m := noteSpent.FindStringSubmatch(line.Note)
+			if m == nil {
+				return "", errors.New("the note lacks the processor time")
+			}
+			spent[i], _ = strconv.ParseFloat(m[1], 64)
+		}
+		return fmt.Sprintf("%+.0f %%", 100*(spent[1]/spent[0]-1)), nil
+	case noted, share, count:
+		what, unit := f.note, ""
+		switch f.form {
+		case share:
+			what, unit = noteShare, " %"
+		case count:
+			what, unit = noteCount, " in "+short(r.Value, r.Unit)
+		}
+		m := what.FindStringSubmatch(r.Note)
+		if m == nil {
+			return "", errors.New("the note lacks the figure")
+		}
+		return m[1] + unit, nil
+	}
+	return short(r.Value, r.Unit), nil
 }
 
 // short writes a value to three digits.
@@ -203,7 +332,12 @@ func short(v float64, unit string) string {
 	case v >= 1e6:
 		return fmt.Sprintf("%.3g M %s", v/1e6, unit)
 	case v >= 1e3:
-		return fmt.Sprintf("%.0f,000 %s", v/1e3, unit)
+		digits := 1.0
+		for digits*1000 <= v {
+			digits *= 10
+		}
+		n := int(math.Round(v/digits) * digits)
+		return fmt.Sprintf("%d,%03d %s", n/1000, n%1000, unit)
 	}
 	return fmt.Sprintf("%.3g %s", v, unit)
 }

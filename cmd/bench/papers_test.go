@@ -15,7 +15,7 @@ func TestPapers(t *testing.T) {
 		t.Fatal(err)
 	}
 	results := filepath.Join("..", "..", "docs", "benchmarks", "results")
-	for _, number := range []string{"001", "002", "003", "004"} {
+	for _, number := range []string{"000", "001", "002", "003", "004"} {
 		var out, errs bytes.Buffer
 		if code := (terminal{&out, &errs, nil}).papers([]string{"-results", results, number}); code != exitOK {
 			t.Fatalf("%s: exit %d: %s", number, code, &errs)
@@ -26,7 +26,7 @@ func TestPapers(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	code := (terminal{&out, &errs, nil}).papers([]string{"005"})
-	if code != exitUsage || !strings.Contains(errs.String(), "use 001, 002, 003 or 004") {
+	if code != exitUsage || !strings.Contains(errs.String(), "use 000 to 004") {
 		t.Errorf("exit %d: %s", code, &errs)
 	}
 }
