@@ -112,15 +112,36 @@ func (a *Logs) Read(ctx context.Context, topic string, committed bool, f func(*R
 // the offset in to. It advances by the position in the log, not by the last record seen, so
 // it also finishes a partition that ends in aborted records and markers.
 func (a *Logs) ReadRange(ctx context.Context, topic string, committed bool, from, to map[int32]int64, f func(*Record) error) error {
+	isolation := kgo.ReadUncommitted()
+	if committed {
+		isolation = kgo.ReadCommitted()
+	}
+	return a.readRange(ctx, topic, kgo.ProcessFetchPartitionOpts{IsolationLevel: isolation}, committed, from, to,
+		func(r *kgo.Record) error { return f(record(r)) })
+}
+
+// ReadLog calls f with everything in the log of a topic: also with the records of aborted and of open transactions, and with
+// the markers that end transactions.
+func (a *Logs) ReadLog(ctx context.Context, topic string, f func(*kgo.Record) error) error {
+	to, err := a.Ends(ctx, topic, HighWatermark)
+	if err != nil {
+		return err
+	}
+	from, err := a.Ends(ctx, topic, Earliest)
+	if err != nil {
+		return err
+	}
+	all := kgo.ProcessFetchPartitionOpts{IsolationLevel: kgo.ReadUncommitted(), KeepControlRecords: true}
+	return a.readRange(ctx, topic, all, false, from, to, f)
+}
+
+func (a *Logs) readRange(ctx context.Context, topic string, opts kgo.ProcessFetchPartitionOpts, committed bool, from, to map[int32]int64,
+	f func(*kgo.Record) error) error {
 	at := make(map[int32]int64)
 	for p, end := range to {
 		if from[p] < end {
 			at[p] = from[p]
 		}
-	}
-	isolation := kgo.ReadUncommitted()
-	if committed {
-		isolation = kgo.ReadCommitted()
 	}
 	decompress := kgo.DefaultDecompressor()
 	for len(at) > 0 {
@@ -156,15 +177,14 @@ func (a *Logs) ReadRange(ctx context.Context, topic string, committed bool, from
 							moved = true
 							continue
 						}
-						fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-							Offset: at[rp.Partition], IsolationLevel: isolation, Topic: topic, Partition: rp.Partition,
-						}, rp, decompress, nil)
+						opts.Topic, opts.Partition, opts.Offset = topic, rp.Partition, at[rp.Partition]
+						fp, next := kgo.ProcessFetchPartition(opts, rp, decompress, nil)
 						if fp.Err != nil {
 							return fmt.Errorf("kafkatest: read %s/%d at %d: %w", topic, rp.Partition, at[rp.Partition], fp.Err)
 						}
 						for _, r := range fp.Records {
 							if r.Offset < to[rp.Partition] {
-								if err := f(record(r)); err != nil {
+								if err := f(r); err != nil {
 									return err
 								}
 							}
