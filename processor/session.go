@@ -24,7 +24,18 @@ type session struct {
 	producer *kafka.Producer              // set by Run
 	member   atomic.Pointer[kafka.Member] // set by Run; Status reads it, too
 	finder   *finder                      // set by Run
+	held     atomic.Pointer[heldOffset]   // that partitions wait for; nil: none
 	fatal    fatal
+}
+
+// heldOffset is a committed offset that an open transaction holds, so that it is not known.
+type heldOffset struct {
+	since time.Time
+	err   error // names the group and the partition
+}
+
+func (h *heldOffset) Error() string {
+	return fmt.Sprintf("an open transaction has held a committed offset for %s: %v", time.Since(h.since).Round(time.Second), h.err)
 }
 
 // memberEnded returns why the membership has ended.
@@ -82,11 +93,13 @@ func (s *session) reinit(ctx context.Context) error {
 // committedOffsets reads stable offsets and waits until they are known: while a
 // transaction of a dead worker is open, they are not.
 func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
+	began, within := time.Now(), min(15*time.Second, max(s.cfg.TransactionTimeout/2, time.Second))
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		cctx, cancel := context.WithTimeout(ctx, within)
 		offs, err := s.committed(cctx, tps)
 		cancel()
 		if err == nil {
+			s.held.Store(nil)
 			s.trouble.Over(s.log, "committed")
 			return offs, nil
 		}
@@ -96,7 +109,16 @@ func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kaf
 		if kafka.ClassOf(err) == kafka.Fatal {
 			return nil, fmt.Errorf("processor: read committed offsets of the input in group %q: %w", s.cfg.Group, err)
 		}
-		s.trouble.Warn(s.log, "committed", "committed offsets cannot be read yet", "err", err)
+		if kafka.Held(err) {
+			s.held.Store(&heldOffset{began, err})
+		}
+		if lasts := time.Since(began); kafka.Held(err) && lasts > 2*s.cfg.TransactionTimeout {
+			s.trouble.Warn(s.log, "committed: held", "an open transaction holds committed offsets, and the brokers do not end it, though it is "+
+				"older than a worker's may be: kafka-transactions.sh find-hanging --broker-id, for each broker, names it, and "+
+				"kafka-transactions.sh abort ends it; see docs/operations/trouble.md", "err", err, "for", lasts.Round(time.Second))
+		} else {
+			s.trouble.Warn(s.log, "committed", "committed offsets cannot be read yet", "err", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"odradek/processor/metrics"
@@ -29,6 +30,9 @@ func (p *Processor) NotReady() error {
 		}
 	}
 	if err := notReadyError(parts); err != nil {
+		if held := p.session.held.Load(); held != nil {
+			return fmt.Errorf("%w: %w", err, held)
+		}
 		return err
 	}
 	return p.missing.err()

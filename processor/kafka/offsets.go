@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -179,6 +180,9 @@ func (o *Offsets) Committed(ctx context.Context, group string, tps []TP) (map[TP
 		}
 	}
 }
+
+// Held reports whether an error of Committed says that an open transaction is about to move a position.
+func Held(err error) bool { return errors.Is(err, kafkago.UnstableOffsetCommit) }
 
 // CommitOffsets commits positions outside a transaction, for at-least-once. gen
 // fences members that have lost their partitions; Generation{ID: -1} outside a
