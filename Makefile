@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-13s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench faults up packages packages-test compose-test cluster-test arm-test release image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench faults soak up packages packages-test compose-test cluster-test arm-test release image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -124,6 +124,9 @@ bench: build ## the table of docs/benchmarks.md
 
 faults: build ## workers under all kinds of faults for MINUTES, what they published checked by record; see docs/reliability.md
 	./bin/bench faults -minutes $(MINUTES) $(FAULTFLAGS)
+
+soak: build ## one round of MINUTES of mixed faults at half the rate, with the memory, goroutines and files of a worker that never ends
+	./bin/bench faults -only soak -minutes $(MINUTES) -rate 1500 $(FAULTFLAGS)
 
 up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
 	$(GO) run ./processor/kafkatest/up

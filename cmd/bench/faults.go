@@ -17,6 +17,7 @@ import (
 
 const faultsExamples = `  bench faults -minutes 30 -out faults.jsonl
   bench faults -only kill,broker -seed 7
+  bench faults -only soak -minutes 100 -rate 1500
   bench faults -table docs/reliability.jsonl`
 
 // faults runs workers under faults and checks what they published; the exit code is 0 if nothing was lost, doubled or
@@ -35,12 +36,14 @@ func (t terminal) faults(ctx context.Context, args []string) int {
 		about.String(), faultsExamples)
 	fs.Float64Var(&minutes, "minutes", 3, "time in which rounds begin; at least one runs")
 	fs.DurationVar(&o.Round, "round", time.Minute, "time in which faults happen in a round")
-	fs.StringVar(&only, "only", "", "names of faults, separated by commas; default: all, in turn")
+	fs.StringVar(&only, "only", "", "names of faults, separated by commas; default: all but upgrade and soak, in turn")
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the first round, each next one has the next number; 0: a new one")
 	fs.IntVar(&o.Rate, "rate", 4000, "records a second of the input")
 	fs.StringVar(&o.Version, "kafka", kafkatest.Versions[0], "version of Apache Kafka")
+	fs.IntVar(&o.Nodes, "nodes", 3, "nodes of the cluster, 3 or 1")
 	fs.StringVar(&o.Guarantee, "guarantee", "exactly_once", "the workers' ODRADEK_GUARANTEE")
 	fs.StringVar(&worker, "worker", "", "`program` of the worker; default: worker, beside this program")
+	fs.StringVar(&o.Other, "other", "", "`program` of another build of the worker: it scores the undisturbed run, and takes turns in upgrade")
 	fs.StringVar(&o.Python, "python", "", "`program` of a Python with confluent-kafka: librdkafka reads the outputs, too")
 	fs.StringVar(&o.Dir, "dir", "", "`folder` for logs; default: a temporary one, kept if something is wrong")
 	fs.StringVar(&out, "out", "", "`file` to add a line of JSON to after each round")
@@ -82,11 +85,16 @@ func (t terminal) faults(ctx context.Context, args []string) int {
 	return exitOK
 }
 
-var errFaultsFound = errors.New("outputs were lost, doubled or different")
+var errFaultsFound = errors.New("outputs were lost, doubled or different, or a worker holds more and more")
 
 func (t terminal) runFaults(ctx context.Context, o faults.Options, worker, out string) (err error) {
 	if o.Worker, err = kafkatest.WorkerProgram(worker); err != nil {
 		return err
+	}
+	if o.Other != "" {
+		if o.Other, err = kafkatest.WorkerProgram(o.Other); err != nil {
+			return err
+		}
 	}
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "odradek-faults-"); err != nil {
@@ -106,6 +114,9 @@ func (t terminal) runFaults(ctx context.Context, o faults.Options, worker, out s
 		results = append(results, r)
 		if !r.Whole() {
 			fmt.Fprintf(t.out, "%s, seed %d: %s\n", r.Fault, r.Seed, r.Examples)
+		}
+		if r.Levels != nil {
+			faults.Levels(t.out, r.Levels)
 		}
 		if out == "" {
 			return nil

@@ -28,11 +28,12 @@ type outputs struct {
 	altered   int               // doubled with other bytes
 	digest    map[string]digest // by topic
 	examples  []string
+	alike     map[string]int // faults by how their words begin
 }
 
 func newOutputs() *outputs {
 	return &outputs{scores: map[scoreID]uint64{}, anomalies: map[revision]uint64{}, texts: map[revision][]byte{},
-		levels: map[at]float64{}, digest: map[string]digest{}}
+		levels: map[at]float64{}, digest: map[string]digest{}, alike: map[string]int{}}
 }
 
 // scoreID is the identity of a score.
@@ -86,33 +87,39 @@ func read(ctx context.Context, c *kafkatest.Cluster, group string, committed boo
 }
 
 func (o *outputs) score(r *kafkatest.Record) error {
+	err := eachScore(r.Value, func(id scoreID, score float64, text []byte) { o.scored(id, score, sum(r.Key, text)) })
+	if err != nil {
+		return fmt.Errorf("score at %v offset %d: %w", r.TP(), r.Offset, err)
+	}
+	return nil
+}
+
+// eachScore calls f with each score of a record, a run of them or one, and with all that was published of it.
+func eachScore(value []byte, f func(id scoreID, score float64, text []byte)) error {
 	var s struct {
 		Detector string   `json:"detector"`
 		Score    *float64 `json:"score"`
 		Source   source   `json:"source"`
 		Version  int      `json:"version"` // of a run of scores; 0: it is one score
 	}
-	if err := json.Unmarshal(r.Value, &s); err != nil {
-		return fmt.Errorf("score at %v offset %d: %w", r.TP(), r.Offset, err)
+	if err := json.Unmarshal(value, &s); err != nil {
+		return err
 	}
 	if s.Version == 0 {
-		value := math.NaN()
+		score := math.NaN()
 		if s.Score != nil {
-			value = *s.Score
+			score = *s.Score
 		}
-		o.scored(scoreID{at{s.Source.Partition, s.Source.Offset}, s.Detector}, value, sum(r.Key, r.Value))
+		f(scoreID{at{s.Source.Partition, s.Source.Offset}, s.Detector}, score, value)
 		return nil
 	}
-	list, err := output.DecodeScores(nil, r.Value)
-	if err != nil {
-		return fmt.Errorf("score at %v offset %d: %w", r.TP(), r.Offset, err)
-	}
+	list, err := output.DecodeScores(nil, value)
 	for i := range list {
 		s := &list[i]
-		o.scored(scoreID{at{s.Partition, s.Offset}, s.Detector}, s.Score, sum(r.Key,
-			fmt.Append(nil, s.Key, s.EventTime, s.ScoreTime, math.Float64bits(s.Score), s.State, s.Remaining)))
+		f(scoreID{at{s.Partition, s.Offset}, s.Detector}, s.Score,
+			fmt.Append(nil, s.Key, s.EventTime, s.ScoreTime, math.Float64bits(s.Score), s.State, s.Remaining))
 	}
-	return nil
+	return err
 }
 
 // scored takes a score, with the hash of all that was published of it.
@@ -155,10 +162,12 @@ func (o *outputs) again(altered bool, format string, args ...any) {
 	o.example(how+format, args...)
 }
 
-// example keeps the first few faults in words.
+// example keeps the first two faults in words that begin with the same three.
 func (o *outputs) example(format string, args ...any) {
-	if len(o.examples) < 5 {
-		o.examples = append(o.examples, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	alike := strings.Join(strings.SplitN(text, " ", 4)[:min(3, strings.Count(text, " ")+1)], " ")
+	if o.alike[alike]++; o.alike[alike] <= 2 {
+		o.examples = append(o.examples, text)
 	}
 }
 
@@ -197,15 +206,13 @@ func (o *outputs) plain(input []kafkatest.Record, res *Result) error {
 	before := map[string][]float64{}
 	for i := range input {
 		r := &input[i]
-		var reading struct {
-			Value *float64 `json:"value"`
-		}
-		if err := json.Unmarshal(r.Value, &reading); err != nil {
+		value, err := readingValue(r.Value)
+		if err != nil {
 			return err
 		}
 		place := at{r.Partition, r.Offset}
 		got, ok := o.levels[place]
-		if reading.Value == nil { // left out
+		if value == nil { // left out
 			if ok {
 				res.Differing++
 				o.example("differing: a score of %s at %v, where the value is missing", level, place)
@@ -214,11 +221,11 @@ func (o *outputs) plain(input []kafkatest.Record, res *Result) error {
 		}
 		series := fmt.Sprint(r.Partition, " ", string(r.Key))
 		past := before[series]
-		if want := zscore(past, *reading.Value); !ok || !near(want, got) {
+		if want := zscore(past, *value); !ok || !near(want, got) {
 			res.Differing++
 			o.example("differing: score of %s at %v is %v, by the plain program %v", level, place, got, want)
 		}
-		past = append(past, *reading.Value)
+		past = append(past, *value)
 		before[series] = past[max(0, len(past)-levelWindow+1):]
 	}
 	return nil
@@ -245,7 +252,7 @@ func near(a, b float64) bool {
 
 // check reads the outputs of the fleet and of the undisturbed worker and compares them.
 func (r *round) check(input string, acked map[at]uint64, res *Result) error {
-	ctx, cancel := context.WithTimeout(r.ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(r.ctx, 5*time.Minute+r.Round)
 	defer cancel()
 	records, err := r.c.Admin().ReadAll(ctx, input, true)
 	if err != nil {
@@ -275,6 +282,15 @@ func (r *round) check(input string, acked map[at]uint64, res *Result) error {
 	}
 	if len(want.anomalies) == 0 {
 		return errors.New("the undisturbed worker found no anomaly: the round shows too little")
+	}
+	if r.Guarantee != atLeastOnce {
+		res.Transactions, err = r.audit(ctx, input, got, func(format string, args ...any) {
+			res.Differing++
+			got.example("the log: "+format, args...)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if r.Python != "" {
 		if err := r.second(ctx, got, res); err != nil {

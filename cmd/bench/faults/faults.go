@@ -26,7 +26,9 @@ import (
 // Options say what to run.
 type Options struct {
 	Version   string        // of Kafka
+	Nodes     int           // of the cluster: 3, or 1
 	Worker    string        // program of the worker
+	Other     string        // another build of it: scores the undisturbed run, and takes turns with Worker in kind upgrade; "": none
 	Only      []string      // names of faults; empty: all, in turn
 	Guarantee string        // exactly_once or at_least_once
 	Round     time.Duration // in which one kind of fault happens
@@ -59,12 +61,17 @@ type Result struct {
 	Gap       float64 `json:"gap"`       // seconds, the longest time in which a partition had no commit while input arrived
 	Recovery  float64 `json:"recovery"`  // seconds from the end of the faults until all input was scored
 	Readers   int     `json:"readers"`   // that read the outputs
-	Examples  string  `json:"examples,omitempty"`
+	// Transactions that committed offsets, each of which was checked in the log.
+	Transactions int     `json:"transactions,omitempty"`
+	Levels       []Level `json:"levels,omitempty"` // of a soak
+	Examples     string  `json:"examples,omitempty"`
 }
 
-// Whole reports whether nothing was lost or different and, where the worker promises it, nothing doubled.
+// Whole reports whether nothing was lost or different and, where the worker promises it, nothing doubled, and whether what a
+// worker holds stayed level.
 func (r *Result) Whole() bool {
-	return r.Lost == 0 && r.Differing == 0 && (r.Doubled == 0 || r.Guarantee == atLeastOnce)
+	return r.Lost == 0 && r.Differing == 0 && (r.Doubled == 0 || r.Guarantee == atLeastOnce) &&
+		!slices.ContainsFunc(r.Levels, func(l Level) bool { return l.Exceeded })
 }
 
 const atLeastOnce = "at_least_once"
@@ -90,7 +97,7 @@ func What(name string) string {
 // Run runs rounds until the time is over, at least one, and calls done with the result of each. It returns an error where
 // a round could not be run, or where the workers did not finish their input after the faults.
 func Run(ctx context.Context, o Options, done func(Result) error) error {
-	chosen := kinds
+	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.name == upgrade || k.name == soak })
 	if len(o.Only) > 0 {
 		chosen = nil
 		for _, name := range o.Only {
@@ -105,13 +112,19 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 		return err
 	}
 	bed := &testbed.Bed{Dir: o.Dir}
+	o.Nodes = cmp.Or(o.Nodes, 3)
+	small, err := smallDisk(filepath.Join(o.Dir, "kafka"), o.Nodes)
+	if err != nil {
+		o.say("no disk of a node can be filled: %v", err)
+	}
+	defer small.free() // after the nodes have ended
 	c, proxies, err := startCluster(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		for _, p := range proxies {
-			p.close()
+			p.Close()
 		}
 		c.Close()
 	}()
@@ -119,8 +132,11 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 	for i := 0; i == 0 || time.Since(began) < o.Total; i++ {
 		seed := o.Seed + uint64(i)
 		k := chosen[i%len(chosen)]
-		r := &round{Options: o, ctx: ctx, bed: bed, c: c, proxies: proxies, kind: k, seed: seed, name: fmt.Sprintf("%s-%d", k.name, i),
-			rng: rand.New(rand.NewPCG(seed, 1))}
+		if k.name == soak {
+			o.Round = o.Total
+		}
+		r := &round{Options: o, ctx: ctx, bed: bed, c: c, proxies: proxies, disk: small, kind: k, seed: seed,
+			name: fmt.Sprintf("%s-%d", k.name, i), rng: rand.New(rand.NewPCG(seed, 1))}
 		res, err := r.run()
 		if err != nil {
 			return fmt.Errorf("faults: %s, seed %d: %w", k.name, seed, err)
@@ -139,6 +155,10 @@ func (o *Options) check() error {
 		return errors.New("faults: a rate and a time of a round above 0 are needed")
 	case o.Guarantee != "exactly_once" && o.Guarantee != atLeastOnce:
 		return fmt.Errorf("faults: no guarantee %q: there are exactly_once and %s", o.Guarantee, atLeastOnce)
+	case o.Nodes != 0 && o.Nodes != 1 && o.Nodes != 3:
+		return fmt.Errorf("faults: a cluster has 1 or 3 nodes, not %d", o.Nodes)
+	case o.Other == "" && slices.Contains(o.Only, upgrade):
+		return errors.New("faults: kind upgrade needs another build of the worker: -other names its program")
 	case o.Python != "":
 		if _, err := exec.LookPath(o.Python); err != nil {
 			return fmt.Errorf("faults: the Python of the second reader: %w", err)
@@ -148,18 +168,19 @@ func (o *Options) check() error {
 }
 
 // startCluster starts three nodes that advertise a proxy each to the workers.
-func startCluster(ctx context.Context, o Options) (*kafkatest.Cluster, []*proxy, error) {
+func startCluster(ctx context.Context, o Options) (*kafkatest.Cluster, []*testbed.Proxy, error) {
 	const own = "PLAINTEXT://127.0.0.1:{port0}"
-	c, err := kafkatest.StartKafka(ctx, kafkatest.Options{Version: o.Version, Dir: filepath.Join(o.Dir, "kafka"), Config: map[string]string{
-		"listeners":                      own + ",CONTROLLER://127.0.0.1:{port1},PROXIED://127.0.0.1:{port2}",
-		"advertised.listeners":           own + ",PROXIED://127.0.0.1:{port3}",
-		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
-		"log.segment.delete.delay.ms":    "1000",
-	}})
+	c, err := kafkatest.StartKafka(ctx, kafkatest.Options{Version: o.Version, Nodes: o.Nodes, Dir: filepath.Join(o.Dir, "kafka"),
+		Config: map[string]string{
+			"listeners":                      own + ",CONTROLLER://127.0.0.1:{port1},PROXIED://127.0.0.1:{port2}",
+			"advertised.listeners":           own + ",PROXIED://127.0.0.1:{port3}",
+			"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
+			"log.segment.delete.delay.ms":    "1000",
+		}})
 	if err != nil {
 		return nil, nil, err
 	}
-	var proxies []*proxy
+	var proxies []*testbed.Proxy
 	for i := range c.Nodes() {
 		p, err := newProxy(filepath.Join(c.Dir, fmt.Sprintf("node-%d", i+1), "server.properties"))
 		if err != nil {
@@ -176,14 +197,19 @@ type round struct {
 	Options
 	ctx     context.Context
 	c       *kafkatest.Cluster
-	proxies []*proxy
+	proxies []*testbed.Proxy
+	disk    *disk // of a node, that can be filled; nil: none
 	kind    kind
 	seed    uint64
 	name    string
 	rng     *rand.Rand
 
 	bed     *testbed.Bed
-	workers []*testbed.Process
+	load    *load
+	avro    *avro // of the input in kind registry
+	workers []*worker
+	lasting *worker  // that never ends in a soak
+	others  []string // settings of the workers that start from now on
 	started int
 	faults  int
 	kills   int
@@ -199,9 +225,11 @@ const (
 // recovery bounds the time from the last fault until all input is scored.
 const recovery = 2 * time.Minute
 
-func (r *round) say(format string, args ...any) {
-	if r.Log != nil {
-		fmt.Fprintf(r.Log, "%s %s: %s\n", time.Now().Format("15:04:05.000"), r.name, fmt.Sprintf(format, args...))
+func (r *round) say(format string, args ...any) { r.Options.say(r.name+": "+format, args...) }
+
+func (o *Options) say(format string, args ...any) {
+	if o.Log != nil {
+		fmt.Fprintf(o.Log, "%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 	}
 }
 
@@ -219,6 +247,12 @@ func (r *round) run() (res Result, err error) {
 	admin := r.c.Admin()
 	if err := admin.CreateTopic(r.ctx, input, partitions, 0, nil); err != nil {
 		return res, err
+	}
+	if r.kind.name == registry {
+		if r.avro, err = openRegistry(r.ctx, input); err != nil {
+			return res, err
+		}
+		defer r.avro.close()
 	}
 	defer func() {
 		for _, w := range r.workers {
@@ -239,6 +273,7 @@ func (r *round) run() (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
+	r.load = load
 	first, cancel := context.WithTimeout(r.ctx, recovery)
 	defer cancel()
 	for len(r.committed(input)) < partitions && err == nil { // before that there is nothing to disturb
@@ -246,6 +281,13 @@ func (r *round) run() (res Result, err error) {
 		err = errors.Join(first.Err(), r.alive())
 	}
 	began := time.Now()
+	samples := make(chan [][]float64, 1)
+	wctx, stop := context.WithCancel(r.ctx)
+	defer stop()
+	if r.kind.name == soak {
+		r.lasting = r.workers[0]
+		go func() { samples <- r.watch(wctx, input) }()
+	}
 	for time.Since(began) < r.Round && r.ctx.Err() == nil && err == nil {
 		r.faults++
 		err = errors.Join(r.kind.do(r), r.alive())
@@ -263,6 +305,9 @@ func (r *round) run() (res Result, err error) {
 		return res, r.unfinished(fmt.Errorf("the workers did not score all input in %v after the last fault: %w", recovery, err))
 	}
 	res.Recovery = time.Since(over).Seconds()
+	if stop(); r.lasting != nil {
+		res.Levels = levels(<-samples)
+	}
 	for _, w := range r.workers {
 		if err := drain(w); err != nil {
 			return res, err
@@ -287,15 +332,17 @@ func (r *round) drop(input string) {
 	defer cancel()
 	_ = r.c.Admin().DeleteTopic(ctx, input)
 	for _, group := range []string{r.group(), r.group() + "-ref"} {
-		for _, suffix := range []string{"-scores", "-anomalies", "-dlq", "-late", "-feedback", "-changelog-" + input} {
+		for _, suffix := range []string{"-scores", "-anomalies", "-dlq", "-late", "-feedback"} {
 			_ = r.c.Admin().DeleteTopic(ctx, group+suffix)
 		}
+		_ = r.c.Admin().DeleteTopic(ctx, changelog(group, input))
 	}
 }
 
 // undisturbed scores the input by one worker of another group, past the proxies.
 func (r *round) undisturbed(input string) error {
-	w, err := r.launch("undisturbed", r.settings(input, r.group()+"-ref", r.c.Brokers, "exactly_once"))
+	r.others = nil
+	w, err := r.launch("undisturbed", cmp.Or(r.Other, r.Worker), r.settings(input, r.group()+"-ref", r.c.Brokers, "exactly_once"))
 	if err != nil {
 		return err
 	}
@@ -310,9 +357,7 @@ func (r *round) undisturbed(input string) error {
 
 // heal ends all faults.
 func (r *round) heal() error {
-	for _, p := range r.proxies {
-		p.set(passing, 0)
-	}
+	r.link(testbed.Link{})
 	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Minute)
 	defer cancel()
 	if err := r.c.Heal(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,30 +40,42 @@ func (r *round) settings(input, group string, brokers []string, guarantee string
 	} {
 		env = append(env, config.Prefix+s)
 	}
-	return append(env, r.Settings...)
+	return slices.Concat(env, r.avro.settings(), r.Settings, r.others)
+}
+
+// worker is a worker's process.
+type worker struct {
+	*testbed.Process
+	addr string // of its metrics
 }
 
 // start starts a worker of the fleet. Those of even numbers are static members and come back under their name.
-func (r *round) start(i int) (*testbed.Process, error) {
+func (r *round) start(i int) (*worker, error) {
 	var brokers []string
 	for _, p := range r.proxies {
-		brokers = append(brokers, p.addr())
+		brokers = append(brokers, p.Addr())
 	}
 	env := r.settings("in-"+r.name, r.group(), brokers, r.Guarantee)
 	if i%2 == 0 {
 		env = append(env, config.Prefix+"INSTANCE_ID=w"+strconv.Itoa(i))
 	}
 	r.started++
-	return r.launch(fmt.Sprintf("w%d-%d", i, r.started), env)
+	program := r.Worker
+	if r.kind.name == upgrade && r.started%2 == 1 { // all workers are replaced more than once, by either
+		program = r.Other
+	}
+	return r.launch(fmt.Sprintf("w%d-%d", i, r.started), program, env)
 }
 
-func (r *round) launch(name string, env []string) (*testbed.Process, error) {
+func (r *round) launch(name, program string, env []string) (*worker, error) {
 	ports, err := kafkatest.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	env = append(env, config.Prefix+"HTTP_ADDR=127.0.0.1:"+strconv.Itoa(ports[0]))
-	return r.bed.Spawn(r.name+"-"+name, env, nil, r.Worker, "run")
+	w := &worker{addr: "127.0.0.1:" + strconv.Itoa(ports[0])}
+	env = append(env, config.Prefix+"HTTP_ADDR="+w.addr)
+	w.Process, err = r.bed.Spawn(r.name+"-"+name, env, nil, program, "run")
+	return w, err
 }
 
 // replace starts a worker in the place of one that has ended.
@@ -75,7 +88,7 @@ func (r *round) replace(i int) (err error) {
 const drainLimit = 2 * time.Minute
 
 // drain lets a worker finish and wants it to end well.
-func drain(w *testbed.Process) error {
+func drain(w *worker) error {
 	if err := w.Stop(drainLimit); err != nil && (w.Err == nil || w.Err.Error() != "signal: terminated") {
 		return err
 	}
@@ -128,6 +141,9 @@ type load struct {
 	mu      sync.Mutex
 	acked   map[at]uint64 // what the brokers have acknowledged
 	refused error
+	walk    *walk
+	avro    *avro       // of the readings; nil: they are JSON
+	txn     *kgo.Client // writes transactions, once there is one
 
 	gap time.Duration
 }
@@ -138,18 +154,16 @@ func (r *round) startLoad(input string) (*load, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &load{acked: map[at]uint64{}}
+	l := &load{acked: map[at]uint64{}, walk: newWalk(rand.New(rand.NewPCG(r.seed, 2))), avro: r.avro}
 	ctx, stop := context.WithCancel(r.ctx)
 	l.stop = stop
-	rng := rand.New(rand.NewPCG(r.seed, 2))
 	l.wg.Go(func() { // the writer
 		defer cl.Close()
-		w := newWalk(rng)
 		began := time.Now()
-		for ctx.Err() == nil {
+		for n := 0; ctx.Err() == nil; {
 			time.Sleep(10 * time.Millisecond)
-			for w.n < int(time.Since(began).Seconds()*float64(r.Rate)) {
-				key, value := w.next()
+			for ; n < int(time.Since(began).Seconds()*float64(r.Rate)); n++ {
+				key, value := l.next("s")
 				cl.Produce(r.ctx, &kgo.Record{Topic: input, Key: key, Value: value}, l.note)
 			}
 		}
@@ -182,6 +196,57 @@ func (r *round) startLoad(input string) (*load, error) {
 	return l, nil
 }
 
+// next returns a reading of a sensor whose name begins so.
+func (l *load) next(prefix string) (key, value []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name, at, v := l.walk.next(prefix)
+	if l.avro != nil {
+		return []byte(name), l.avro.encode(name, at, v)
+	}
+	text := "null"
+	if v != nil {
+		text = strconv.FormatFloat(*v, 'g', -1, 64)
+	}
+	return []byte(name), fmt.Appendf(nil, `{"sensor":%q,"at":%d,"value":%s}`, name, at, text)
+}
+
+// transaction writes n readings of sensors of its own in a transaction, and ends it after a pause. Where that fails it is
+// not known which way it ended, and the next one is of a new producer.
+func (l *load) transaction(r *round, n int, commit bool, pause func()) (err error) {
+	if l.txn == nil {
+		l.txn, err = kgo.NewClient(kgo.SeedBrokers(r.c.Brokers...), kgo.MetadataMinAge(100*time.Millisecond),
+			kgo.TransactionalID("in-"+r.name), kgo.TransactionTimeout(30*time.Second), kgo.DefaultProduceTopic("in-"+r.name))
+		if err != nil {
+			return err
+		}
+	}
+	var written []*kgo.Record
+	for range n {
+		key, value := l.next("t")
+		written = append(written, &kgo.Record{Key: key, Value: value})
+	}
+	if err = l.txn.BeginTransaction(); err == nil {
+		err = l.txn.ProduceSync(r.ctx, written...).FirstErr()
+	}
+	pause()
+	if err == nil {
+		err = l.txn.EndTransaction(r.ctx, kgo.TransactionEndTry(commit))
+	}
+	if err != nil {
+		r.say("a transaction of the input: %v", err)
+		l.txn.Close()
+		l.txn = nil
+		return nil
+	}
+	if commit {
+		for _, rec := range written {
+			l.note(rec, nil)
+		}
+	}
+	return nil
+}
+
 func (l *load) note(rec *kgo.Record, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,6 +261,9 @@ func (l *load) note(rec *kgo.Record, err error) {
 func (l *load) end(res *Result) error {
 	l.stop()
 	l.wg.Wait()
+	if l.txn != nil {
+		l.txn.Close()
+	}
 	res.Gap, res.Records = l.gap.Seconds(), len(l.acked)
 	return l.refused
 }
@@ -229,7 +297,8 @@ func newWalk(rng *rand.Rand) *walk { return &walk{rng: rng} }
 // walkStart is the time of the first reading, in milliseconds since 1970; each comes a millisecond later.
 const walkStart = 1_772_000_000_000
 
-func (w *walk) next() (key, value []byte) {
+// next returns the next reading, of a sensor whose name begins so; no value is a missing one.
+func (w *walk) next(prefix string) (name string, at int, value *float64) {
 	s := w.rng.IntN(sensors)
 	if w.rng.IntN(500) == 0 {
 		w.level[s] += 10 * w.rng.NormFloat64()
@@ -238,12 +307,9 @@ func (w *walk) next() (key, value []byte) {
 	if w.rng.IntN(300) == 0 {
 		v += 20
 	}
-	text := "null"
 	if w.rng.IntN(100) > 0 {
-		text = strconv.FormatFloat(v, 'g', -1, 64)
+		value = &v
 	}
-	name := fmt.Sprintf("s-%02d", s)
-	value = fmt.Appendf(nil, `{"sensor":%q,"at":%d,"value":%s}`, name, walkStart+w.n, text)
 	w.n++
-	return []byte(name), value
+	return fmt.Sprintf("%s-%02d", prefix, s), walkStart + w.n - 1, value
 }

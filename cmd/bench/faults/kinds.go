@@ -2,8 +2,13 @@ package faults
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
+	"odradek/cmd/bench/testbed"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -17,6 +22,12 @@ type kind struct {
 // node is down.
 var kinds []kind
 
+// The kinds that Run leaves out unless they are named: one needs another build of the worker, one takes all the time.
+const (
+	upgrade = "upgrade"
+	soak    = "soak"
+)
+
 // init fills kinds, because mixed draws from them.
 func init() {
 	kinds = []kind{
@@ -24,28 +35,48 @@ func init() {
 		{"kill", "SIGKILL of a worker, which starts again within 2 s", (*round).killWorker},
 		{"freeze", "a worker stops for 1 to 15 s: for less and for more than its session and its transaction last", (*round).freezeWorker},
 		{"restart", "SIGTERM of a worker, which starts again within 2 s", (*round).restartWorker},
+		{"settings", "the same, or SIGKILL, and the worker has other settings of what changes no score", (*round).otherSettings},
 		{"join-leave", "each 0.2 to 2 s a worker joins or leaves", (*round).joinLeave},
 		{"broker", "SIGKILL of a node for 1 or 7 s, a coordinator or any other", (*round).killNode},
 		{"broker-freeze", "a node stops for 1 or 7 s", (*round).freezeNode},
-		{"brokers", "SIGKILL of two nodes at overlapping times", (*round).killNodes},
+		{"brokers", "SIGKILL of two nodes at overlapping times, the first often a coordinator", (*round).killNodes},
+		{"full-disk", "the disk of a node is full for 2 to 6 s, which ends the node; needs root, and is left out without", (*round).fillDisk},
 		{"rolling", "all nodes are restarted in turn", (*round).rolling},
 		{"everything", "SIGKILL of all nodes and of all workers at once", (*round).killEverything},
 		{"leaders", "leaders of the input and of the outputs move", (*round).moveLeaders},
 		{"cut", "all connections break, for up to 3 s none is accepted", (*round).cut},
-		{"one-way", "requests arrive and answers do not, for up to 8 s, at one node", (*round).oneWay},
+		{"one-way", "requests arrive and answers do not, or the other way round, for up to 8 s, at one node", (*round).oneWay},
 		{"lost-reply", "a node does what is asked, and the connection breaks instead of the answer", (*round).lostReply},
 		{"delay", "each byte takes 100 to 400 ms more", (*round).delay},
+		{"throttle", "a connection passes 20 to 200 KB a second", (*round).throttle},
 		{"partitions", "the input gets another partition", (*round).addPartition},
+		{"aborted", "a producer of the input aborts every other transaction, after up to 2 s", (*round).transaction},
+		{registry, "records of a new schema arrive while no schema registry answers, and a worker starts", (*round).registryDown},
+		{upgrade, "SIGTERM or SIGKILL of a worker; another build (-other), or this one again, takes its place", (*round).otherBuild},
 	}
-	single := kinds[1:]
-	kinds = append(kinds, kind{"mixed", "one of the others, drawn each time", func(r *round) error {
-		k := single[r.rng.IntN(len(single))]
-		r.say("mixed: %s", k.name)
+	single := slices.DeleteFunc(slices.Clone(kinds[1:]), func(k kind) bool { return k.name == upgrade || k.name == registry })
+	draw := func(r *round, from []kind) error {
+		k := from[r.rng.IntN(len(from))]
+		r.say("%s: %s", r.kind.name, k.name)
 		return k.do(r)
-	}})
+	}
+	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" })
+	kinds = append(kinds,
+		kind{"mixed", "one of the others, drawn each time", func(r *round) error { return draw(r, single) }},
+		kind{soak, "the same in one round of -minutes, but worker w0 never ends: what it holds has to stay level", func(r *round) error {
+			r.pause(0, 10*time.Second)
+			return draw(r, lasting)
+		}})
 }
 
-func (r *round) anyWorker() int { return r.rng.IntN(len(r.workers)) }
+// anyWorker draws a worker that may end.
+func (r *round) anyWorker() int {
+	first := 0
+	if r.kind.name == soak {
+		first = 1
+	}
+	return first + r.rng.IntN(len(r.workers)-first)
+}
 
 func (r *round) killWorker() error {
 	i := r.anyWorker()
@@ -69,6 +100,41 @@ func (r *round) restartWorker() error {
 		return err
 	}
 	r.pause(0, 2*time.Second)
+	return r.replace(i)
+}
+
+// end ends a worker, with SIGTERM or with SIGKILL.
+func (r *round) end(i int) error {
+	if r.rng.IntN(2) == 0 {
+		r.workers[i].Kill()
+		r.kills++
+		return nil
+	}
+	return drain(r.workers[i])
+}
+
+func (r *round) otherSettings() error {
+	i := r.anyWorker()
+	if err := r.end(i); err != nil {
+		return err
+	}
+	r.others = nil
+	for _, x := range [][]string{
+		{"COMPRESSION", "none", "lz4", "zstd"}, {"COMMIT_INTERVAL", "10ms", "50ms", "300ms"},
+		{"REPLAY_LIMIT", "1s", "30s"}, {"WORKERS", "1", "3"},
+	} {
+		r.others = append(r.others, config.Prefix+x[0]+"="+x[1+r.rng.IntN(len(x)-1)])
+	}
+	r.pause(0, 2*time.Second)
+	return r.replace(i)
+}
+
+func (r *round) otherBuild() error {
+	i := r.anyWorker()
+	if err := r.end(i); err != nil {
+		return err
+	}
+	r.pause(0, time.Second)
 	return r.replace(i)
 }
 
@@ -134,12 +200,37 @@ func (r *round) freezeNode() error {
 }
 
 func (r *round) killNodes() error {
-	i := r.rng.IntN(len(r.c.Nodes()))
-	r.c.Node(i).Kill()
+	first := r.node()
+	first.Kill()
 	r.pause(0, 3*time.Second)
-	r.c.Node((i + 1) % len(r.c.Nodes())).Kill()
+	second := r.c.Node(r.rng.IntN(len(r.c.Nodes())))
+	for second == first && len(r.c.Nodes()) > 1 {
+		second = r.c.Node(r.rng.IntN(len(r.c.Nodes())))
+	}
+	second.Kill()
 	r.kills += 2
 	r.pause(0, 5*time.Second)
+	return r.whole()
+}
+
+func (r *round) fillDisk() error {
+	if r.disk == nil {
+		r.faults--
+		r.pause(time.Second, time.Second)
+		return nil
+	}
+	file := filepath.Join(r.disk.dir, "full")
+	err := fill(file)
+	r.pause(2*time.Second, 6*time.Second)
+	if !r.c.Node(r.disk.node).Running() {
+		r.kills++
+	}
+	if rerr := os.Remove(file); err == nil {
+		err = rerr
+	}
+	if err != nil {
+		return err
+	}
 	return r.whole()
 }
 
@@ -181,7 +272,7 @@ func (r *round) killEverything() error {
 }
 
 func (r *round) moveLeaders() error {
-	topics := []string{"in-" + r.name, r.group() + "-scores", r.group() + "-changelog-in-" + r.name}
+	topics := []string{"in-" + r.name, r.group() + "-scores", changelog(r.group(), "in-"+r.name)}
 	nodes := r.c.Nodes()
 	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
 	defer cancel()
@@ -193,42 +284,52 @@ func (r *round) moveLeaders() error {
 }
 
 func (r *round) cut() error {
-	for _, p := range r.proxies {
-		p.set(refusing, 0)
-	}
+	r.link(testbed.Link{Refuse: true})
 	r.pause(0, 3*time.Second)
-	return r.pass()
+	r.link(testbed.Link{})
+	return nil
 }
 
 func (r *round) oneWay() error {
 	p := r.proxies[r.rng.IntN(len(r.proxies))]
-	p.set(silent, 0)
+	requests := r.rng.IntN(2) == 0
+	p.Set(testbed.Link{HoldRequests: requests, HoldAnswers: !requests})
 	r.pause(time.Second, 8*time.Second)
-	p.cut() // the answers that were held back are lost
-	return r.pass()
+	p.Cut() // what was held back is lost
+	p.Set(testbed.Link{})
+	return nil
 }
 
 func (r *round) lostReply() error {
-	r.proxies[r.rng.IntN(len(r.proxies))].loseReply()
+	r.proxies[r.rng.IntN(len(r.proxies))].LoseReply()
 	r.pause(50*time.Millisecond, 500*time.Millisecond)
 	return nil
 }
 
 func (r *round) delay() error {
-	d := 100*time.Millisecond + time.Duration(r.rng.Int64N(int64(300*time.Millisecond)))
-	for _, p := range r.proxies {
-		p.set(passing, d)
-	}
+	r.link(testbed.Link{Delay: 100*time.Millisecond + time.Duration(r.rng.Int64N(int64(300*time.Millisecond)))})
 	r.pause(3*time.Second, 6*time.Second)
-	return r.pass()
+	r.link(testbed.Link{})
+	return nil
 }
 
-// pass lets all proxies pass everything again.
-func (r *round) pass() error {
-	for _, p := range r.proxies {
-		p.set(passing, 0)
-	}
+func (r *round) throttle() error {
+	r.link(testbed.Link{Rate: 20_000 + r.rng.IntN(180_000)})
+	r.pause(3*time.Second, 6*time.Second)
+	r.link(testbed.Link{})
 	return nil
+}
+
+// link changes the links to all nodes.
+func (r *round) link(l testbed.Link) {
+	for _, p := range r.proxies {
+		p.Set(l)
+	}
+}
+
+func (r *round) transaction() error {
+	r.pause(0, 300*time.Millisecond)
+	return r.load.transaction(r, 1+r.rng.IntN(60), r.faults%2 == 0, func() { r.pause(0, 2*time.Second) })
 }
 
 func (r *round) addPartition() error {

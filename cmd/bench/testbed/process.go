@@ -84,6 +84,9 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
+// PID returns the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Pause stops the process without ending it.
 func (p *Process) Pause() { kafkatest.Pause(p.cmd.Process) }
 

@@ -1,0 +1,160 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/kafkatest"
+)
+
+// broken is a worker with a defect that the check has to notice.
+type broken struct {
+	name  string
+	edits map[string][]string // of files: text that is there once, and what takes its place
+	long  bool                // left to a long run
+	fault string
+	round time.Duration
+	set   []string
+	want  []string // in the examples; beside them nothing may be said that is not expected
+}
+
+var brokenWorkers = []broken{
+	{
+		// Every 499th score is dropped, doubled or off by a bit, no anomaly is closed, and records of aborted transactions are read.
+		name: "outputs", fault: "aborted", round: 4 * time.Second,
+		edits: map[string][]string{
+			"processor/cycle/writer.go": {
+				"		name := row.Key.Name()\n		n, err := w.writeScore(", `		name := row.Key.Name()
+		switch row.Offset % 499 {
+		case 1:
+			continue
+		case 2:
+			if _, err := w.writeScore(to.of(row.Key, name), ms, row, name); err != nil {
+				return bytes, err
+			}
+		case 3:
+			row.Score *= 1.0000001
+		}
+		n, err := w.writeScore(`,
+			},
+			"processor/cycle/anomalies.go": {
+				"if row.Change.Anomaly.Shadow != shadow {",
+				`if row.Change.Anomaly.Shadow != shadow || output.AnomalyKinds[row.Change.Kind] == "close" {`,
+			},
+			"processor/kafka/record/records.go": {
+				"if n == 0 || attrs&attrTransactional != 0 && slices.Contains(it.aborted, producer) {", "if n == 0 {",
+			},
+		},
+		want: []string{"lost: score of", "doubled: score of", "differing: score of", "lost: anomaly",
+			"unknown to the undisturbed worker: score of"},
+	},
+	{
+		name: "commit before produce", fault: "kill", round: 20 * time.Second, long: true,
+		edits: map[string][]string{"processor/exactlyonce.go": {
+			"return e.producer.Send(ctx, outs, gen, e.cfg.Group, offs)",
+			`if err := e.cfg.Client.CommitOffsets(ctx, gen, e.cfg.Group, offs); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+		return e.producer.Send(ctx, outs, gen, e.cfg.Group, offs)`,
+			`	"fmt"
+`, `	"fmt"
+	"time"
+`,
+		}},
+		want: []string{"lost: score of"},
+	},
+	{
+		// A worker that is frozen with a transaction open for longer than its session, but not than its transaction, commits
+		// afterwards what another has done meanwhile.
+		name: "offsets without require-stable", fault: "freeze", round: time.Minute, long: true,
+		set: []string{"ODRADEK_TRANSACTION_TIMEOUT=60s"},
+		edits: map[string][]string{
+			"processor/kafka/offsets.go": {"b = append(b, 1, 0) // require_stable", "b = append(b, 0, 0) // require_stable"},
+			"processor/exactlyonce.go": {"	e.cfg.Hooks.step(BeforeEnd, c)\n", "	time.Sleep(200 * time.Millisecond)\n", `	"fmt"
+`, `	"fmt"
+	"time"
+`},
+		},
+		want: []string{"doubled: score of", "the log: partition"},
+	},
+}
+
+// overlay writes the file that makes go build what is broken in place of what is there.
+func (b *broken) overlay(t *testing.T, root string) string {
+	t.Helper()
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for name, edits := range b.edits {
+		file, err := filepath.Abs(filepath.Join(root, name))
+		must(t, err)
+		text, err := os.ReadFile(file)
+		must(t, err)
+		for i := 0; i < len(edits); i += 2 {
+			if n := bytes.Count(text, []byte(edits[i])); n != 1 {
+				t.Fatalf("%s: %s has %q %d times", b.name, name, edits[i], n)
+			}
+			text = bytes.Replace(text, []byte(edits[i]), []byte(edits[i+1]), 1)
+		}
+		replace[file] = filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
+		must(t, os.WriteFile(replace[file], text, 0o600))
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600))
+	return filepath.Join(dir, "overlay.json")
+}
+
+// TestBrokenWorkers builds workers with a defect each, and wants the check to notice it.
+func TestBrokenWorkers(t *testing.T) {
+	const root = "../../.."
+	overlays := map[string]string{}
+	for _, b := range brokenWorkers { // also where nothing is run: the edits have to fit the code
+		overlays[b.name] = b.overlay(t, root)
+	}
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	kafkatest.SkipAsked(t, "kafka")
+	for _, b := range brokenWorkers {
+		t.Run(b.name, func(t *testing.T) {
+			if b.long {
+				kafkatest.LongOnly(t)
+			}
+			var log bytes.Buffer
+			defer func() {
+				if t.Failed() {
+					t.Log(log.String())
+				}
+			}()
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+			defer cancel()
+			o := Options{Version: kafkatest.Versions[0], Guarantee: "exactly_once", Only: []string{b.fault}, Round: b.round, Rate: 1000,
+				Worker: kafkatest.GoProgram(t, root, "broken-"+strings.ReplaceAll(b.name, " ", "-"), "build", "-overlay="+overlays[b.name], "./cmd/worker"),
+				Other:  kafkatest.GoProgram(t, root, "worker", "build", "./cmd/worker"),
+				Seed:   uint64(time.Now().UnixNano()), Dir: t.TempDir(), Settings: b.set, Log: &log}
+			t.Logf("seed %d", o.Seed)
+			var got Result
+			err := Run(ctx, o, func(r Result) error { got = r; return nil })
+			if missing := (*kafkatest.MissingError)(nil); errors.As(err, &missing) {
+				kafkatest.Missing(t, "kafka", err)
+			}
+			must(t, err)
+			for _, want := range b.want {
+				if !strings.Contains(got.Examples, want) {
+					t.Errorf("no %q in %+v", want, got)
+				}
+			}
+			if got.Whole() {
+				t.Errorf("nothing was noticed: %+v", got)
+			}
+		})
+	}
+}
