@@ -93,13 +93,13 @@ func (s *session) reinit(ctx context.Context) error {
 // committedOffsets reads stable offsets and waits until they are known: while a
 // transaction of a dead worker is open, they are not.
 func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
+	defer s.held.Store(nil)
 	began, within := time.Now(), min(15*time.Second, max(s.cfg.TransactionTimeout/2, time.Second))
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, within)
 		offs, err := s.committed(cctx, tps)
 		cancel()
 		if err == nil {
-			s.held.Store(nil)
 			s.trouble.Over(s.log, "committed")
 			return offs, nil
 		}
@@ -114,8 +114,9 @@ func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kaf
 		}
 		if lasts := time.Since(began); kafka.Held(err) && lasts > 2*s.cfg.TransactionTimeout {
 			s.trouble.Warn(s.log, "committed: held", "an open transaction holds committed offsets, and the brokers do not end it, though it is "+
-				"older than a worker's may be: kafka-transactions.sh find-hanging --broker-id, for each broker, names it, and "+
-				"kafka-transactions.sh abort ends it; see docs/operations/trouble.md", "err", err, "for", lasts.Round(time.Second))
+				"older than a worker's may be: kafka-transactions.sh find-hanging --broker-id, for each broker, names what is open, and "+
+				"kafka-transactions.sh abort ends it, in __consumer_offsets last; see docs/operations/trouble.md",
+				"err", err, "for", lasts.Round(time.Second))
 		} else {
 			s.trouble.Warn(s.log, "committed", "committed offsets cannot be read yet", "err", err)
 		}

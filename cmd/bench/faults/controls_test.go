@@ -137,9 +137,10 @@ func TestBrokenWorkers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
 			o := Options{Version: kafkatest.Versions[0], Guarantee: "exactly_once", Only: []string{b.fault}, Round: b.round, Rate: 1000,
-				Worker: kafkatest.GoProgram(t, root, "broken-"+strings.ReplaceAll(b.name, " ", "-"), "build", "-overlay="+overlays[b.name], "./cmd/worker"),
-				Other:  kafkatest.GoProgram(t, root, "worker", "build", "./cmd/worker"),
-				Seed:   uint64(time.Now().UnixNano()), Dir: t.TempDir(), Settings: b.set, Log: &log}
+				Worker: kafkatest.GoProgram(t, root, "broken-"+strings.ReplaceAll(b.name, " ", "-"), "build", "-overlay="+overlays[b.name],
+					"./cmd/worker"),
+				Other: kafkatest.GoProgram(t, root, "worker", "build", "./cmd/worker"),
+				Seed:  uint64(time.Now().UnixNano()), Dir: t.TempDir(), Settings: b.set, Log: &log}
 			t.Logf("seed %d", o.Seed)
 			var got Result
 			err := Run(ctx, o, func(r Result) error { got = r; return nil })

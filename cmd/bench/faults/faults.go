@@ -63,7 +63,8 @@ type Result struct {
 	Readers   int     `json:"readers"`   // that read the outputs
 	// Transactions that committed offsets, each of which was checked in the log.
 	Transactions int     `json:"transactions,omitempty"`
-	Levels       []Level `json:"levels,omitempty"` // of a soak
+	Hanging      int     `json:"hanging,omitempty"` // transactions that the brokers had forgotten, and that were ended by hand
+	Levels       []Level `json:"levels,omitempty"`  // of a soak
 	Examples     string  `json:"examples,omitempty"`
 }
 
@@ -213,6 +214,7 @@ type round struct {
 	started int
 	faults  int
 	kills   int
+	hanging int // transactions that the brokers had forgotten
 }
 
 // The size of a round's input and fleet.
@@ -293,7 +295,7 @@ func (r *round) run() (res Result, err error) {
 		err = errors.Join(r.kind.do(r), r.alive())
 		r.pause(0, time.Second)
 	}
-	res.Seconds, res.Faults, res.Kills = time.Since(began).Seconds(), r.faults, r.kills
+	res.Seconds, res.Faults, res.Kills, res.Hanging = time.Since(began).Seconds(), r.faults, r.kills, r.hanging
 	over := time.Now()
 	err = errors.Join(err, r.heal(), r.alive(), load.end(&res))
 	if err := errors.Join(err, r.ctx.Err()); err != nil {
@@ -358,9 +360,7 @@ func (r *round) undisturbed(input string) error {
 // heal ends all faults.
 func (r *round) heal() error {
 	r.link(testbed.Link{})
-	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Minute)
-	defer cancel()
-	if err := r.c.Heal(ctx); err != nil {
+	if err := r.whole(); err != nil {
 		return err
 	}
 	for _, w := range r.workers {

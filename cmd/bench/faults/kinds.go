@@ -54,7 +54,10 @@ func init() {
 		{registry, "records of a new schema arrive while no schema registry answers, and a worker starts", (*round).registryDown},
 		{upgrade, "SIGTERM or SIGKILL of a worker; another build (-other), or this one again, takes its place", (*round).otherBuild},
 	}
-	single := slices.DeleteFunc(slices.Clone(kinds[1:]), func(k kind) bool { return k.name == upgrade || k.name == registry })
+	// Not those that need another build or other input, nor more partitions: a worker that starts after them waits for a decision.
+	single := slices.DeleteFunc(slices.Clone(kinds[1:]), func(k kind) bool {
+		return k.name == upgrade || k.name == registry || k.name == "partitions"
+	})
 	draw := func(r *round, from []kind) error {
 		k := from[r.rng.IntN(len(from))]
 		r.say("%s: %s", r.kind.name, k.name)
@@ -62,7 +65,7 @@ func init() {
 	}
 	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" })
 	kinds = append(kinds,
-		kind{"mixed", "one of the others, drawn each time", func(r *round) error { return draw(r, single) }},
+		kind{"mixed", "one of the others but partitions, registry and upgrade, drawn each time", func(r *round) error { return draw(r, single) }},
 		kind{soak, "the same in one round of -minutes, but worker w0 never ends: what it holds has to stay level", func(r *round) error {
 			r.pause(0, 10*time.Second)
 			return draw(r, lasting)
@@ -177,11 +180,19 @@ func (r *round) down() time.Duration {
 	return 7 * time.Second
 }
 
-// whole waits until all nodes are there and all replicas are in sync: the next fault would stop the cluster itself.
-func (r *round) whole() error {
+// whole waits until all nodes are there and all replicas are in sync: the next fault would stop the cluster itself. A node may
+// need several starts: a program may have taken its port meanwhile.
+func (r *round) whole() (err error) {
 	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Minute)
 	defer cancel()
-	return r.c.Heal(ctx)
+	for range 5 {
+		if err = r.c.Heal(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+		r.say("a node does not start: %v", err)
+		r.pause(2*time.Second, 2*time.Second)
+	}
+	return err
 }
 
 func (r *round) killNode() error {
@@ -237,7 +248,7 @@ func (r *round) fillDisk() error {
 func (r *round) rolling() error {
 	for _, n := range r.c.Nodes() {
 		ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
-		err := n.Restart(ctx)
+		err := n.Stop(ctx)
 		cancel()
 		if err == nil {
 			err = r.whole()
@@ -250,6 +261,7 @@ func (r *round) rolling() error {
 }
 
 func (r *round) killEverything() error {
+	killed := time.Now()
 	for _, n := range r.c.Nodes() {
 		n.Kill()
 	}
@@ -266,9 +278,9 @@ func (r *round) killEverything() error {
 			return err
 		}
 	}
-	// A commit comes before the next of these, or nothing would ever be scored.
-	r.pause(8*time.Second, 20*time.Second)
-	return nil
+	// A commit comes before the next of these, or nothing would ever be scored. By then the coordinators have ended what they know of.
+	r.pause(12*time.Second, 20*time.Second)
+	return r.endHanging(killed)
 }
 
 func (r *round) moveLeaders() error {

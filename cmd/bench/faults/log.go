@@ -205,7 +205,8 @@ func withoutOffset(value []byte) []byte {
 }
 
 // audit checks the logs of a round, and returns the number of transactions that committed offsets.
-func (r *round) audit(ctx context.Context, input string, got *outputs, wrong func(format string, args ...any)) (transactions int, err error) {
+func (r *round) audit(ctx context.Context, input string, got *outputs, wrong func(format string, args ...any)) (transactions int,
+	err error) {
 	parts := func(topic string, take func(*kgo.Record) (entry, error)) (*parts, error) {
 		ps := newParts(wrong)
 		return ps, r.c.Admin().ReadLog(ctx, topic, func(r *kgo.Record) error {

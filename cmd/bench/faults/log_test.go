@@ -74,7 +74,9 @@ func TestLogControls(t *testing.T) {
 		{"an offset that goes back", func(l *logs) { write(l, offsets, b, at{0, 3}); end(l, b, true, offsets) }, "offset 3 is committed after 4"},
 	} {
 		var wrong []string
-		l := &logs{next: map[kafkatest.TP]int64{}, ps: newParts(func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) })}
+		l := &logs{next: map[kafkatest.TP]int64{}, ps: newParts(func(format string, args ...any) {
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		})}
 		whole(l)
 		x.after(l)
 		var of [2][]*part
