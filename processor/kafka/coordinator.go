@@ -149,6 +149,16 @@ func (k Coordinator) RoundTripWithin(ctx context.Context, timeout time.Duration,
 	return res, err
 }
 
+// broker returns the broker that coordinates the group as far as it is known; -1: it is not.
+func (k Coordinator) broker() int32 {
+	k.c.mu.RLock()
+	defer k.c.mu.RUnlock()
+	if id, ok := k.c.known[coordinatorKey{groupCoordinator, k.group}]; ok {
+		return id
+	}
+	return -1
+}
+
 // Forget makes the next request look the coordinator up: after NOT_COORDINATOR, and
 // whenever an answer says that another broker may know better.
 func (k Coordinator) Forget() { k.c.forget(groupCoordinator, k.group) }

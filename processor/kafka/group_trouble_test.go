@@ -420,3 +420,49 @@ func TestGroupChurn(t *testing.T) {
 	}
 	l.wait()
 }
+
+// TestGroupFencedByAnotherBroker: a static member that another broker than the one that admitted it does not know takes its instance id
+// back: the first may have coordinated the group no more, without knowing. Where the same broker says so, another worker has the id.
+func TestGroupFencedByAnotherBroker(t *testing.T) {
+	t.Parallel()
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	in := k.Topic(t, "in", 2)
+	c := OpenForTest(t, k.Brokers)
+	ctx := brokertest.Within(t, 60*time.Second)
+	const group = "g-fenced"
+	m := JoinGroup(ctx, c, GroupConfig{Group: group, Topics: []string{in}, InstanceID: "one", HeartbeatInterval: 50 * time.Millisecond,
+		SessionTimeout: 10 * time.Second, RebalanceTimeout: time.Second})
+	events := func(want GroupEventKind) {
+		t.Helper()
+		e, ok := <-m.Events()
+		if !ok || e.Kind != want {
+			t.Fatalf("%v, %v; want %v", e, m.Err(), want)
+		}
+		e.Done()
+	}
+	events(Assigned)
+	before := k.Fake.CoordinatorFor(group)
+	for k.Fake.CoordinatorFor(group) == before {
+		k.Fake.RehashCoordinators()
+	}
+	fence := func(at int32) {
+		k.Fake.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			if k.Fake.CurrentNode() != at {
+				k.Fake.KeepControl()
+				return nil, nil, false
+			}
+			res := req.ResponseKind().(*kmsg.HeartbeatResponse)
+			res.ErrorCode = kerr.FencedInstanceID.Code
+			return res, nil, true
+		})
+	}
+	fence(k.Fake.CoordinatorFor(group))
+	events(Lost)
+	events(Assigned)
+	fence(k.Fake.CoordinatorFor(group))
+	events(Lost)
+	if e, ok := <-m.Events(); ok {
+		t.Fatal(e)
+	}
+	groupWantClass(t, "the same broker", m.Err(), InstanceFenced)
+}

@@ -33,6 +33,7 @@ type membership struct {
 	memberID   string
 	generation int32 // -1: not a member
 	leader     bool
+	admitted   int32 // broker that answered the last join; -1: none has
 
 	target []record.TP
 	digest uint64 // of the partition counts the target was planned with
@@ -67,6 +68,7 @@ type membership struct {
 // result is the outcome of a request.
 type result struct {
 	sent time.Time
+	by   int32 // broker
 	err  error
 	join *joingroup.Response
 	sync *syncgroup.Response
@@ -76,6 +78,7 @@ func newMembership(m *Member) *membership {
 	return &membership{
 		m: m, log: m.cfg.Log,
 		generation: -1,
+		admitted:   -1,
 		calls:      make(chan result, 1),
 		looks:      make(chan look, 1),
 		topics:     m.cfg.Topics,
@@ -320,6 +323,7 @@ func (s *membership) request(ctx context.Context, name string, timeout time.Dura
 		var res protocol.Message
 		if res, r.err = m.coordinator.RoundTripWithin(ctx, timeout, req); r.err == nil {
 			read(res, &r)
+			r.by = m.coordinator.broker()
 		}
 		s.calls <- r
 	}()
@@ -397,7 +401,7 @@ func (s *membership) answered(ctx context.Context, r result) error {
 	}
 	switch call {
 	case "join":
-		s.memberID, s.generation = r.join.MemberID, r.join.GenerationID
+		s.memberID, s.generation, s.admitted = r.join.MemberID, r.join.GenerationID, r.by
 		s.leader = r.join.LeaderID == r.join.MemberID && len(r.join.Members) > 0
 		s.alive = now // the session begins when the last member has joined
 		if s.lastLost == nil {
@@ -471,6 +475,15 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 		s.lose("the group has gone on without the member")
 	case kafkago.NotCoordinatorForGroup, kafkago.GroupCoordinatorNotAvailable:
 		m.coordinator.Forget()
+	case kafkago.FencedInstanceID:
+		if s.admitted < 0 || r.by == s.admitted {
+			return m.fatal(r.err)
+		}
+		// Another broker has admitted this member than the one that does not know it: maybe one that was frozen, and did not know yet that
+		// the group was not its own any more. So it need not be another worker that has the instance id. If there is one, this
+		// member takes the id from it, and that one is told so by the broker that admitted it.
+		s.lose("the coordinator knows the instance under another member id than the broker that admitted it")
+		s.memberID, s.admitted = "", -1
 	default:
 		if c := ClassOf(code); c == Fatal || c == InstanceFenced || errors.Is(r.err, ErrClosed) {
 			return m.fatal(r.err)
