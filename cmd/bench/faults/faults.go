@@ -392,17 +392,17 @@ func Table(out io.Writer, results []Result) {
 			to.Lost += r.Lost
 			to.Doubled += r.Doubled
 			to.Differing += r.Differing
-			to.Gap, to.Recovery = max(to.Gap, r.Gap), max(to.Recovery, r.Recovery)
+			to.Gap = max(to.Gap, r.Gap)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b string) int {
 		return cmp.Or(-strings.Compare(rows[a].Guarantee, rows[b].Guarantee), place(rows[a].Fault)-place(rows[b].Fault))
 	})
-	fmt.Fprintln(out, "| fault | guarantee | runs | faults | kills | records | lost | doubled | differing | longest gap, s | recovery, s |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(out, "| fault | guarantee | runs | faults | kills | records | lost | doubled | differing | longest gap, s |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|")
 	line := func(r *row) {
-		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %.1f | %.1f |\n", r.Fault, strings.ReplaceAll(r.Guarantee, "_", " "),
-			r.runs, r.Faults, r.Kills, r.Records, r.Lost, r.Doubled, r.Differing, r.Gap, r.Recovery)
+		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %.1f |\n", r.Fault, strings.ReplaceAll(r.Guarantee, "_", " "),
+			r.runs, r.Faults, r.Kills, r.Records, r.Lost, r.Doubled, r.Differing, r.Gap)
 	}
 	for _, id := range order {
 		line(rows[id])

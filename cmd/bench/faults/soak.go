@@ -116,10 +116,11 @@ func goroutines(ctx context.Context, addr string) (float64, error) {
 
 // logBytes returns the bytes of a topic's partitions on the node that has most.
 func (r *round) logBytes(ctx context.Context, topic string) (most int64, err error) {
-	for _, n := range r.c.Nodes() {
-		if !n.Running() {
-			continue
-		}
+	nodes, err := r.c.Admin().Nodes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range nodes {
 		req := kmsg.NewPtrDescribeLogDirsRequest()
 		t := kmsg.NewDescribeLogDirsRequestTopic()
 		t.Topic = topic
@@ -128,7 +129,7 @@ func (r *round) logBytes(ctx context.Context, topic string) (most int64, err err
 		}
 		req.Topics = append(req.Topics, t)
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		res, err := req.RequestWith(ctx, r.c.Admin().Client().Broker(int(n.ID)))
+		res, err := req.RequestWith(ctx, r.c.Admin().Client().Broker(int(n)))
 		cancel()
 		if err != nil {
 			return 0, err
