@@ -405,7 +405,8 @@ func Table(out io.Writer, results []Result) {
 		if r.Guarantee == atLeastOnce {
 			name += ", at least once"
 		}
-		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %.1f |\n", name, r.runs, r.Faults, r.Kills, r.Records, r.Lost, r.Doubled, r.Differing, r.Gap)
+		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %.1f |\n", name, r.runs, r.Faults, r.Kills, r.Records,
+			r.Lost, r.Doubled, r.Differing, r.Gap)
 	}
 	for _, id := range order {
 		line(rows[id])

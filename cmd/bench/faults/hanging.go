@@ -103,9 +103,12 @@ type decision struct {
 func (r *round) decisions(ctx context.Context) (map[int64][]decision, error) {
 	by := map[int64][]decision{}
 	err := r.c.Admin().ReadLog(ctx, "__transaction_state", func(rec *kgo.Record) error {
+		if len(rec.Value) == 0 {
+			return nil // the id is forgotten
+		}
 		var v kmsg.TxnMetadataValue
-		if len(rec.Value) == 0 || v.ReadFrom(rec.Value) != nil {
-			return nil
+		if err := v.ReadFrom(rec.Value); err != nil {
+			return fmt.Errorf("faults: a record of __transaction_state: %w", err)
 		}
 		if commit := v.State == kmsg.TransactionStatePrepareCommit; commit || v.State == kmsg.TransactionStatePrepareAbort {
 			by[v.ProducerID] = append(by[v.ProducerID], decision{v.LastUpdateTimestamp, commit})
