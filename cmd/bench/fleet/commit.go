@@ -153,7 +153,8 @@ func fillScores(out *record.Batches, topic string, partition int32, n int) error
 	var key, value []byte
 	for i := range 2 * n {
 		key = fmt.Appendf(key[:0], "press-%06d/bearing", i/2%1250)
-		value = enc.Append(value[:0], key, now.UnixMicro(), now.UnixMicro(), i%2, rng.Float64(), output.Scored, int64(i/2), 0, output.Prediction{})
+		value = enc.Append(value[:0], key, now.UnixMicro(), now.UnixMicro(), i%2, rng.Float64(), output.Scored, int64(i/2), 0,
+			output.Prediction{})
 		if err := out.Append(now.UnixMilli(), key, value, nil); err != nil {
 			return err
 		}
