@@ -447,7 +447,16 @@ __device__ inline void finish(const Work &w, int i) {
     if (usual(mine)) {
         double rho = -2;
         int j = indexOf(best);
-        if (best != none) {
+        if (best != none && flat(w.inverse[j])) {  // its correlation is 0, and hides those of others below
+            best = none;
+            if (w.excludeFlat) {
+                for (int o = 0; o < w.count; o++) {
+                    if (o > i - w.exclusion && o < i + w.exclusion || !usual(w.inverse[o])) continue;
+                    const double other = apart(w.x + i, w.mean[i], mine, w.x + o, w.mean[o], w.inverse[o], w.m);
+                    if (!(distance <= other)) distance = other, best = nearer(1 - other * other / (2.0 * w.m), o);
+                }
+            }
+        } else if (best != none) {
             distance = apart(w.x + i, w.mean[i], mine, w.x + j, w.mean[j], w.inverse[j], w.m);
             rho = 1 - distance * distance / (2.0 * w.m);
         }
