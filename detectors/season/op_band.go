@@ -296,7 +296,7 @@ func bandCases(rng *rand.Rand) []detectors.Case {
 		return &cases[len(cases)-1]
 	}
 	for _, s := range signals.All(rng) {
-		p := BandParams{Rate: 0.01 * rng.Float64(), MinPoints: 32 + rng.IntN(32)}
+		p := BandParams{Rate: 1e-5 + 0.01*rng.Float64(), MinPoints: 32 + rng.IntN(32)}
 		if rng.IntN(2) == 0 {
 			p.Offsets, p.Days = summer, holidays
 		}
