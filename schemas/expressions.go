@@ -69,9 +69,6 @@ func (m Mapping) expressions(l *Layout) error {
 		c.expression = e
 		l.operandsOf(e)
 	}
-	if len(l.computed) > 0 {
-		l.noneAbsent = make([]bool, l.Width)
-	}
 	return errors.Join(faults...)
 }
 
@@ -138,7 +135,7 @@ func (r *Reading) filter() {
 func (l *Layout) compute(out *Reading) error {
 	own := len(out.absent) > 0 // a format whose readings have fields of their own
 	if !own {
-		out.absent = append(out.absent, l.noneAbsent...)
+		out.absent = append(out.absent, make([]bool, l.Width)...)
 	}
 	for i := range l.computed {
 		c := &l.computed[i]

@@ -144,8 +144,6 @@ type Layout struct {
 	operands int                    // of expressions
 	onlyIf   *expression.Expression // nil: there is none
 	computed []computed
-	// noneAbsent is Reading.absent of a record that has all values, where some are computed.
-	noneAbsent []bool
 }
 
 // Width returns the number of values of a reading: one for each plain path, N for

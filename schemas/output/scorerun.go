@@ -202,48 +202,43 @@ func readRun(dst []Score, body []byte) ([]Score, error) {
 		}
 	}
 	run := dst[first:]
-	if r.Index(2) == 1 {
-		numbers := make([]int32, 0, len(run))
-		for n := r.Block(); n > 0; n = r.Block() {
-			for ; n > 0 && r.OK(); n-- {
-				numbers = append(numbers, r.Int())
-			}
-		}
-		if r.OK() && len(numbers) != len(run) {
-			return dst, fmt.Errorf("it has %d scores and numbers of %d samples", len(run), len(numbers))
-		}
-		if r.OK() {
-			for i := range run {
-				run[i].Sample = &numbers[i]
-			}
-		}
-	}
-	if !r.More() { // of an earlier version
-		return dst, r.End()
-	}
-	for _, read := range []func(s *Score){
-		func(s *Score) { s.Prediction = predictionOf(r.Optional(), 0) },
-		func(s *Score) {
-			if r.Index(2) == 1 {
-				s.Spread = float64(r.Float())
-			}
-		},
-	} {
-		if r.Index(2) == 0 {
-			continue
-		}
-		got := 0
-		for n := r.Block(); n > 0; n = r.Block() {
-			for ; n > 0 && r.OK(); n-- {
-				if got < len(run) {
-					read(&run[got])
+	err := readEach(r, run, "numbers", func(s *Score) {
+		n := r.Int()
+		s.Sample = &n
+	})
+	if err == nil && r.More() { // not of an earlier version
+		err = readEach(r, run, "predictions", func(s *Score) { s.Prediction = predictionOf(r.Optional(), 0) })
+		if err == nil {
+			err = readEach(r, run, "predictions", func(s *Score) {
+				if r.Index(2) == 1 {
+					s.Spread = float64(r.Float())
 				}
-				got++
-			}
+			})
 		}
-		if r.OK() && got != len(run) {
-			return dst, fmt.Errorf("it has %d scores and predictions of %d samples", len(run), got)
-		}
+	}
+	if err != nil {
+		return dst, err
 	}
 	return dst, r.End()
+}
+
+// readEach reads an array with an item for each score of a run, or null. what names the items.
+func readEach(r *avro.FieldReader, run []Score, what string, read func(s *Score)) error {
+	if r.Index(2) == 0 {
+		return nil
+	}
+	got := 0
+	for n := r.Block(); n > 0; n = r.Block() {
+		for ; n > 0 && r.OK(); n-- {
+			if got == len(run) {
+				return fmt.Errorf("it has %d scores and %s of more samples", len(run), what)
+			}
+			read(&run[got])
+			got++
+		}
+	}
+	if r.OK() && got != len(run) {
+		return fmt.Errorf("it has %d scores and %s of %d samples", len(run), what, got)
+	}
+	return nil
 }

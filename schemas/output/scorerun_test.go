@@ -209,6 +209,7 @@ func TestHostileRuns(t *testing.T) {
 		{with(20, 0), "bytes behind"},
 		{with(len(good)-6, 2), "2 scores and numbers of 1 samples"},
 		{append(good[:len(good)-2:len(good)-2], 2, 2, 0, 0, 0), "2 scores and predictions of 1 samples"},
+		{append(good[:len(good)-2:len(good)-2], 2, 6, 0, 0, 0, 0, 0), "2 scores and predictions of more samples"},
 		{[]byte(`{"version": -1}`), "missing"},
 	} {
 		if got, err := DecodeScores(nil, c.b); err == nil || !strings.Contains(err.Error(), c.want) || len(got) > 0 {

@@ -61,8 +61,7 @@ func (m *mapping) counters(c *numeric, part *field) (counters, others []string) 
 		last float64
 		any  bool
 	}
-	type name struct{ pairs, up, down int }
-	bySeries, byName := map[int32]*place{}, map[string]*name{}
+	bySeries, byName := map[int32]*place{}, map[string]*steps{}
 	for _, i := range m.order {
 		cell, label := c.at(i), part.at(i)
 		if !cell.number() || label.kind != schemas.LeafText {
@@ -74,22 +73,16 @@ func (m *mapping) counters(c *numeric, part *field) (counters, others []string) 
 			bySeries[m.series[i]] = p
 		}
 		if n == nil {
-			n = &name{}
+			n = &steps{}
 			byName[part.texts[label.text]] = n
 		}
 		if p.any {
-			n.pairs++
-			switch {
-			case cell.float > p.last:
-				n.up++
-			case cell.float < p.last:
-				n.down++
-			}
+			n.add(p.last, cell.float)
 		}
 		p.last, p.any = cell.float, true
 	}
 	for _, text := range sortedKeys(byName) {
-		if n := byName[text]; onlyGrows(n.pairs, n.up, n.down) {
+		if byName[text].onlyUp() {
 			counters = append(counters, text)
 		} else {
 			others = append(others, text)

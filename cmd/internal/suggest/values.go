@@ -154,7 +154,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	for _, v := range c.absent {
 		delete(values, v)
 	}
-	whole, up, down, pairs := true, 0, 0, 0
+	whole, moved := true, steps{}
 	var rates []float64
 	for _, i := range m.order {
 		cell := c.at(i)
@@ -170,13 +170,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 		}
 		at := m.timeAt(i)
 		if p.n++; p.n > 1 {
-			pairs++
-			switch {
-			case v > p.last:
-				up++
-			case v < p.last:
-				down++
-			}
+			moved.add(p.last, v)
 			if v != p.last {
 				p.changed++
 			}
@@ -197,11 +191,11 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	c.scale = sorted[len(sorted)*3/4] - sorted[len(sorted)/4]
 	idName := hint(c.path, words("id uuid seq sequence offset lsn xmin no nr number serial version"), nil) > 0
 	switch {
-	case c.distinct == 1 || pairs > 0 && changing == 0:
+	case c.distinct == 1 || moved.pairs > 0 && changing == 0:
 		c.role = constantIn
 	case boolean || whole && c.distinct <= fewValues && c.n >= 10*c.distinct:
 		c.role = enumeration
-	case onlyGrows(pairs, up, down):
+	case moved.onlyUp():
 		c.role = counter
 		slices.Sort(rates)
 		quarter := len(rates) / 4
@@ -216,9 +210,22 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	}
 }
 
-// onlyGrows reports whether numbers of series are a counter's: up and down of so many pairs, one behind the other, rise and fall.
-func onlyGrows(pairs, up, down int) bool {
-	return up > pairs/5 && (pairs >= 20 && down == 0 || pairs >= 200 && down <= pairs/500)
+// steps counts the pairs of numbers of series, one behind the other, and of these how many rise and how many fall.
+type steps struct{ pairs, up, down int }
+
+func (s *steps) add(last, v float64) {
+	s.pairs++
+	switch {
+	case v > last:
+		s.up++
+	case v < last:
+		s.down++
+	}
+}
+
+// onlyUp reports whether the numbers are a counter's.
+func (s *steps) onlyUp() bool {
+	return s.up > s.pairs/5 && (s.pairs >= 20 && s.down == 0 || s.pairs >= 200 && s.down <= s.pairs/500)
 }
 
 // unsteady is the least width of the middle half of a counter's increases per second, in medians: that of a clock is less.
