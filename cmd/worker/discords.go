@@ -240,7 +240,7 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 	heat.Cells = make([]uint8, heat.Columns*heat.Rows)
 	interest := discord.NewInterest(len(x), 1)
 	end = &discordsEnd{}
-	gpu, err := o.openGPU()
+	gpu, err := o.openGPU(o.takesColumn(len(x)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -275,7 +275,7 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 		return err == nil
 	}
 	switch {
-	case gpu != nil && o.takesColumn(len(x)):
+	case gpu != nil:
 		progress.Done.Store(0)
 		progress.Total.Store(int64(len(lengths)))
 		if failed := o.searchOnGPU(ctx, gpu, x, progress, visit); err == nil {

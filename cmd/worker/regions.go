@@ -369,6 +369,13 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 	if err := m.grid.Check(family); err != nil {
 		return nil, fmt.Errorf("regions: %s: a cell is all rows of one x and y: %w", o.file, err)
 	}
+	gpu, err := o.openGPU(o.takesMap(m.grid))
+	if err != nil {
+		return nil, fmt.Errorf("regions: %w", err)
+	}
+	if gpu != nil {
+		defer gpu.Close()
+	}
 	p := &table.Progress{Unit: "rows of cells"}
 	stop := o.watch(p)
 	run := detectors.NewHelpers(o.workers - 1).Parallel(ctx)
@@ -383,32 +390,27 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 	}
 	options := scan.Options{Top: o.top, MaxRows: o.maxRows, MaxCols: o.maxColumns,
 		Direction: scan.Direction(slices.Index(directions, o.direction))}
-	gpu, err := o.openGPU()
-	if err != nil {
-		return nil, err
-	}
-	if gpu != nil {
-		defer gpu.Close()
-	}
 	var found []scan.Region
 	var values []float64
-	onGPU := gpu != nil && o.takesMap(m.grid)
-	if onGPU {
+	if gpu != nil {
 		model := scan.OpModel(slices.Index(scan.Models, o.model))
-		if found, values, err = o.searchOnGPU(ctx, gpu, m.grid, model, options); err != nil {
-			return nil, fmt.Errorf("regions: %w", err)
-		}
+		found, values, err = o.searchOnGPU(ctx, gpu, m.grid, model, options)
 		if model == scan.ModelNormal {
 			unit *= o.variance * m.countUnit * m.countUnit
 		}
 	} else {
 		found = scan.Search(m.grid, family, options, parallel)
 	}
-	stop()
-	if onGPU && o.replicates > 0 && values == nil && len(found) > 0 {
-		o.note(noMaps, o.model)
+	if stop(); err != nil {
+		return nil, fmt.Errorf("regions: %w", err)
 	}
-	if !onGPU && o.replicates > 0 && ctx.Err() == nil && len(found) > 0 {
+	switch {
+	case o.replicates == 0 || ctx.Err() != nil || len(found) == 0:
+	case gpu != nil:
+		if values == nil {
+			o.note(noMaps, o.model)
+		}
+	default:
 		maps, err := scan.NewReplicates(m.grid, family, o.seed, o.learnt)
 		if err != nil {
 			o.note(noMaps, o.model)

@@ -30,15 +30,18 @@ func (o *tableOptions) executorFlag(fs *flag.FlagSet) {
 		"what searches: cpu, cuda (a GPU), or auto: a GPU where ODRADEK_CUDA_CHILD can use one")
 }
 
-// openGPU opens the GPU that -executor asks for; nil for the CPU.
-func (o *tableOptions) openGPU() (*cuda.Executor, error) {
-	if o.executor == "cpu" {
+// openGPU opens the GPU that -executor asks for, of a table that the op takes; nil for the CPU.
+func (o *tableOptions) openGPU(taken bool) (*cuda.Executor, error) {
+	switch {
+	case o.executor == "cpu" || o.executor == "auto" && !taken:
 		return nil, nil
+	case !taken:
+		return nil, errors.New("-executor cuda: a GPU takes no table or options of this size; use auto or cpu")
 	}
 	c, faults, _ := config.Parse(o.t.environ)
 	for _, f := range faults {
 		if strings.HasPrefix(f.Name, config.Prefix+"CUDA_") { // the others are of a worker
-			return nil, fmt.Errorf("%s: %s", o.name, f)
+			return nil, errors.New(f.String())
 		}
 	}
 	c.Fetch.Workers = o.workers
@@ -49,7 +52,7 @@ func (o *tableOptions) openGPU() (*cuda.Executor, error) {
 	case o.executor != "cuda": // the CPU searches
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%s: -executor cuda: %w; use auto or cpu to search without a GPU", o.name, err)
+	return nil, fmt.Errorf("-executor cuda: %w; use auto or cpu to search without a GPU", err)
 }
 
 // execute executes the tasks of a batch, and returns an error once the command is stopped.
