@@ -189,15 +189,9 @@ func (s *span) leaves(at, beside int) bool {
 	return high > low && far <= math.MaxFloat64 && far > levelAway*(high-low)
 }
 
-// near returns how many of n rows of a span, from a place on and round it, are so near to a value that far is more than so many
-// times their distance from it.
-func (s *span) near(from, n int, v, far, times float64) (near int) {
-	for i := range n {
-		if far > times*math.Abs(s.at((from+i)&levelRows)-v) { // levelRows+1 is a power of two
-			near++
-		}
-	}
-	return near
+// near reports whether a row of a span is so near to a value that far is more than so many times its distance from it.
+func (s *span) near(at int, v, far, times float64) bool {
+	return far > times*math.Abs(s.at(at&levelRows)-v) // levelRows+1 is a power of two
 }
 
 // leads reports whether the row at a place of a span leads: its distance far from the center, which is above 0, is more than so
@@ -205,14 +199,22 @@ func (s *span) near(from, n int, v, far, times float64) (near int) {
 // of them is from the row; where that is equal, the nearest row before that is not. row is its place in the window.
 func (s *span) leads(at int, x, y []uint64, dim, c, row int, far, times float64) bool {
 	v := s.at(at)
-	if s.near(at+1, levelRows-2, v, far, times) == 0 || s.near(0, len(s), v, far, times) <= 3 { // the two others are no three
+	// Hardly any row of noise leads: five rows without a near one end it, as the two others are no three.
+	if !(s.near(at+1, v, far, times) || s.near(at+2, v, far, times) || s.near(at+3, v, far, times) ||
+		s.near(at+4, v, far, times) || s.near(at+5, v, far, times)) {
 		return false
 	}
-	equal := 0
+	near, equal := 0, 0
 	for i := range s {
+		if s.near(i, v, far, times) {
+			near++
+		}
 		if s.at(i) == v {
 			equal++
 		}
+	}
+	if near <= 3 {
+		return false
 	}
 	if equal <= 3 {
 		return true
