@@ -211,11 +211,12 @@ func (r *Rows) Computes(field string) bool {
 	return r != nil && slices.ContainsFunc(r.layout.computed, func(c computed) bool { return r.layout.columns[c.field].Text == field })
 }
 
-// Compute sets the computed ones of a row's values. A value that the mapping does not take is left to Screen.
-func (r *Rows) Compute(values []float64) (err error) {
+// Compute sets the computed ones of a row's values, and absent of each that is null: the row has no such value. A value that the
+// mapping does not take is left to Screen.
+func (r *Rows) Compute(values []float64, absent []bool) (err error) {
 	for i := range r.layout.computed {
 		c := &r.layout.computed[i]
-		if values[c.slot], _, err = c.expression.Number(&r.Operands); err != nil {
+		if values[c.slot], absent[c.slot], err = c.expression.Number(&r.Operands); err != nil {
 			return fmt.Errorf("compute %s: %w", c.text, err)
 		}
 	}

@@ -72,6 +72,14 @@ type Work struct {
 	Operands  expression.Operands
 }
 
+// RowReading returns the reading of a row of a table: absent says of each value that the row has no such field; empty: it has all.
+func RowReading(key []byte, time int64, values []float64, absent []bool) Reading {
+	return Reading{Key: key, Time: time, Values: values, Work: Work{absent: absent}}
+}
+
+// Absent says of each value that the reading has no such field; empty: it has all.
+func (r *Reading) Absent() []bool { return r.absent }
+
 // Reset prepares a reading for a record's values.
 func (l *Layout) Reset(out *Reading, schemaID int32) {
 	if cap(out.Values) < l.Width {

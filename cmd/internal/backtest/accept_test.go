@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -102,6 +103,45 @@ func TestParquetTexts(t *testing.T) {
 	if src, err := NewFiles([]string{path}, table.Options{Mapping: m, Workers: 1}, nil, &state.Config{}, "in", 1); err == nil {
 		if err = src.Read(t.Context(), func(int, *Share) error { return nil }); err == nil {
 			t.Error("a column of texts is taken without text_values")
+		}
+	}
+}
+
+// TestAbsentValues: a computed value that is null is no sample of its series in any kind of file, as in the stream.
+func TestAbsentValues(t *testing.T) {
+	for _, ending := range []string{".csv", ".avro", ".parquet"} {
+		path := filepath.Join(t.TempDir(), "t"+ending)
+		w, err := table.Create(path, "Row", []table.Column{{Name: "name", Kind: table.Text}, {Name: "at", Kind: table.Time},
+			{Name: "value", Kind: table.Number}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{"sent_total", "temp", "temp", "skipped", "sent_total"}
+		for i, name := range names {
+			if err := w.Row([]table.Value{{Text: name}, {Whole: int64(i)}, {Number: float64(i)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		fields := []string{"gauge", "counter"}
+		m := schemas.Mapping{Key: "name", Time: "at", Fields: fields, OnlyIf: `name != "skipped"`, Computed: []string{
+			`gauge=name.endsWith("_total") ? dyn(null) : value`, `counter=name.endsWith("_total") ? value : dyn(null)`}}
+		src, err := NewFiles([]string{path}, table.Options{Mapping: m, Workers: 1}, fields, &state.Config{}, "in", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		err = src.Read(t.Context(), func(_ int, s *Share) error {
+			for i := range s.Batch.Len() {
+				got = append(got, fmt.Sprint(string(s.Batch.Keys[s.Batch.Key[i]]), s.Batch.Row(i)))
+			}
+			return nil
+		})
+		want := []string{"sent_total/counter[0]", "temp/gauge[1]", "temp/gauge[2]", "sent_total/counter[4]"}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q: %v", ending, got, want, err)
 		}
 	}
 }

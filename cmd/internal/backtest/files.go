@@ -172,15 +172,20 @@ func (f *files) split(b *table.Batch, rows []uint32, first int64) *Share {
 		if !ok {
 			base = uint32(len(out.Keys))
 			at[k] = base
-			one := schemas.Reading{Key: b.Keys[k], Values: b.Row(int(row))}
+			one := schemas.RowReading(b.Keys[k], b.Times[row], b.Row(int(row)), nil)
 			for v := range n {
 				key, _, _ := split.Sample(&one, v)
 				out.Keys = append(out.Keys, bytes.Clone(key))
 			}
 		}
+		absent, at := b.RowAbsent(int(row)), 0
 		for v, value := range b.Row(int(row)) {
+			if len(absent) > 0 && absent[v] {
+				continue
+			}
 			out.Key, out.Times, out.Values = append(out.Key, base+uint32(v)), append(out.Times, b.Times[row]), append(out.Values, value)
-			s.Offsets = append(s.Offsets, f.state.Place(first+int64(i), v))
+			s.Offsets = append(s.Offsets, f.state.Place(first+int64(i), at))
+			at++
 			if len(b.Labels) > 0 {
 				out.Labels = append(out.Labels, b.Labels[row])
 			}

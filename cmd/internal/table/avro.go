@@ -151,7 +151,13 @@ func (a *avroFile) decode(b *Batch, j *avroJob) error {
 			index[string(key)] = at
 		}
 		b.Key[n], b.Times[n] = at, r.Time
-		copy(b.Values[n*width:(n+1)*width], r.Values)
+		copy(b.Row(n), r.Values)
+		if absent := r.Absent(); len(absent) > 0 {
+			if len(b.Absent) == 0 {
+				b.mayLack()
+			}
+			copy(b.RowAbsent(n), absent)
+		}
 		if a.labelAt >= 0 {
 			v := r.Values[a.labelAt]
 			b.Labels[n] = v == v && v != 0
@@ -161,9 +167,6 @@ func (a *avroFile) decode(b *Batch, j *avroJob) error {
 			break
 		}
 	}
-	b.Key, b.Times, b.Values = b.Key[:n], b.Times[:n], b.Values[:n*width]
-	if a.labelAt >= 0 {
-		b.Labels = b.Labels[:n]
-	}
+	b.cut(n)
 	return nil
 }

@@ -146,6 +146,9 @@ func (c *csvFile) Read(ctx context.Context, emit func(*Batch) error) error {
 		b := pool.Get().(*Batch)
 		b.pool, b.leftOut = pool, c.o.LeftOut
 		b.reset(csvRows, len(c.values), c.label >= 0)
+		if c.columns.rows != nil {
+			b.mayLack()
+		}
 		var err error
 		if row, more, err = c.fill(b, row); err != nil {
 			return fmt.Errorf("table: %s: %w", c.f.Name(), err)
@@ -244,7 +247,7 @@ func (c *csvFile) fill(b *Batch, row int64) (rows int64, more bool, err error) {
 			b.Values[n*b.Width+j] = x
 		}
 		if rows := c.columns.rows; rows != nil && !bad {
-			if err := rows.Compute(b.Values[n*b.Width : (n+1)*b.Width]); err != nil {
+			if err := rows.Compute(b.Row(n), b.RowAbsent(n)); err != nil {
 				b.bad(row, strings.Join(c.columns.uses, "+"), err)
 				bad = true
 			}
@@ -264,10 +267,7 @@ func (c *csvFile) fill(b *Batch, row int64) (rows int64, more bool, err error) {
 		b.Key[n], b.Times[n] = at, t
 		n++
 	}
-	b.Key, b.Times, b.Values = b.Key[:n], b.Times[:n], b.Values[:n*b.Width]
-	if c.label >= 0 {
-		b.Labels = b.Labels[:n]
-	}
+	b.cut(n)
 	return row, more, nil
 }
 

@@ -384,6 +384,7 @@ func (p *parquetFile) evaluate(b *Batch, j *parquetJob, missing []bool, bad func
 	if p.columns.rows == nil {
 		return nil
 	}
+	b.mayLack()
 	expressions := p.columns.rows.Clone()
 	set := make([]func(row int, o *expression.Operand), len(p.uses))
 	for i := range p.uses {
@@ -403,7 +404,7 @@ func (p *parquetFile) evaluate(b *Batch, j *parquetJob, missing []bool, bad func
 		}
 		holds, err := expressions.Holds()
 		if holds {
-			err = expressions.Compute(b.Row(row))
+			err = expressions.Compute(b.Row(row), b.RowAbsent(row))
 		}
 		if err != nil {
 			bad(row, strings.Join(p.columns.uses, "+"), err)

@@ -50,6 +50,7 @@ type Batch struct {
 	Times  []int64   // by row, microseconds since the epoch
 	Width  int       // values a row
 	Values []float64 // Width a row, NaN where missing
+	Absent []bool    // Width a row: the row has no such value, which is not a missing one; empty: each row has all
 	Labels []bool    // by row, anomalous; nil without labels
 
 	Bad      int64    // rows left out because they have no key or no time, or cannot be read
@@ -67,6 +68,14 @@ func (b *Batch) Len() int { return len(b.Times) }
 
 // Row returns the values of row i.
 func (b *Batch) Row(i int) []float64 { return b.Values[i*b.Width : (i+1)*b.Width] }
+
+// RowAbsent returns which values row i does not have; empty: it has all.
+func (b *Batch) RowAbsent(i int) []bool {
+	if len(b.Absent) == 0 {
+		return nil
+	}
+	return b.Absent[i*b.Width : (i+1)*b.Width]
+}
 
 // Retain announces n more users, each of which calls Release.
 func (b *Batch) Retain(n int) { b.users.Add(int32(n)) }
@@ -103,7 +112,7 @@ func (b *Batch) reset(rows, width int, labels bool) {
 	b.Keys, b.Key = b.Keys[:0], slices.Grow(b.Key[:0], rows)[:rows]
 	b.Times = slices.Grow(b.Times[:0], rows)[:rows]
 	b.Width, b.Values = width, slices.Grow(b.Values[:0], rows*width)[:rows*width]
-	b.Labels = b.Labels[:0]
+	b.Absent, b.Labels = b.Absent[:0], b.Labels[:0]
 	if labels {
 		b.Labels = slices.Grow(b.Labels, rows)[:rows]
 	}
@@ -120,17 +129,27 @@ func (b *Batch) drop(missing []bool) {
 		}
 		if n != i {
 			b.Key[n], b.Times[n] = b.Key[i], b.Times[i]
-			copy(b.Values[n*b.Width:(n+1)*b.Width], b.Values[i*b.Width:])
+			copy(b.Row(n), b.Row(i))
+			copy(b.RowAbsent(n), b.RowAbsent(i))
 			if len(b.Labels) > 0 {
 				b.Labels[n] = b.Labels[i]
 			}
 		}
 		n++
 	}
+	b.cut(n)
+}
+
+// mayLack gives each row's values room for absent ones.
+func (b *Batch) mayLack() {
+	b.Absent = slices.Grow(b.Absent, len(b.Values))[:len(b.Values)]
+	clear(b.Absent)
+}
+
+// cut leaves the first n rows.
+func (b *Batch) cut(n int) {
 	b.Key, b.Times, b.Values = b.Key[:n], b.Times[:n], b.Values[:n*b.Width]
-	if len(b.Labels) > 0 {
-		b.Labels = b.Labels[:n]
-	}
+	b.Absent, b.Labels = b.Absent[:min(len(b.Absent), n*b.Width)], b.Labels[:min(len(b.Labels), n)]
 }
 
 // File is an open file of rows.

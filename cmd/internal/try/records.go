@@ -261,7 +261,7 @@ func rows(ctx context.Context, path string, c *config.Config, topic string, n in
 				return err
 			}
 			number++
-			if err := add(&Row{bytes.Clone(b.Keys[b.Key[i]]), b.Times[i], slices.Clone(b.Row(i)), LeftOut{Read, ""}}); err != nil {
+			if err := add(&Row{bytes.Clone(b.Keys[b.Key[i]]), b.Times[i], slices.Clone(b.Row(i)), slices.Clone(b.RowAbsent(i)), LeftOut{Read, ""}}); err != nil {
 				return err
 			}
 		}

@@ -42,6 +42,7 @@ type Row struct {
 	Key    []byte
 	Time   int64     // in microseconds
 	Values []float64 // as they are in the table; NaN: missing
+	Absent []bool    // of each value, that the row does not have it; empty: it has all
 	LeftOut
 }
 
@@ -258,8 +259,8 @@ func (t *Trial) Read(ctx context.Context, rec *Record) error {
 			out.Outcome, out.Reason = rec.Row.Outcome, rec.Row.Reason
 			return nil
 		}
-		in = schemas.Reading{Key: rec.Row.Key, Time: rec.Row.Time, Values: slices.Clone(rec.Row.Values)}
-		raw = schemas.Reading{Key: rec.Row.Key, Time: rec.Row.Time, Values: rec.Row.Values}
+		in = schemas.RowReading(rec.Row.Key, rec.Row.Time, slices.Clone(rec.Row.Values), rec.Row.Absent)
+		raw = schemas.RowReading(rec.Row.Key, rec.Row.Time, rec.Row.Values, rec.Row.Absent)
 		if r.screen != nil {
 			r.screen(in.Values)
 		}
