@@ -25,6 +25,9 @@
 // The packages below import nothing of this one: cycle (what a transaction contains and how large it becomes), state and
 // anomaly (the state), feedback (labels and mutes), kafka (the client), metrics and trouble (log lines of failures).
 //
+// At a rebalance the Member says which partitions are revoked. rebalancer.handOver (rebalance.go) tells them to stop, commits
+// until their finished results are in a transaction, and only then gives them up; the session timeout bounds it.
+//
 // When a commit is not a definite success, recovery.recover abandons the producer
 // and every partition returns to its committed offset: by folder.rollback in
 // memory, or, where another member has committed meanwhile, by folder.restore.
@@ -55,7 +58,7 @@
 //   - A partition that has been restored sets its flag running and then reads the epoch of the cycles; a rollback, in the
 //     main goroutine, raises the epoch and then reads running. So either the partition has the new epoch, or the main
 //     goroutine sees that it runs and sends it the rollback: none misses both (settle in start.go).
-//   - handOver keeps committing while partitions stop, because a stopping one
+//   - rebalancer.handOver keeps committing while partitions stop, because a stopping one
 //     may wait for room in a full cycle that only a commit makes.
 //   - A partition fetches nothing before its start and the owner record of its
 //     changelog are committed (start.go, resume). State that belongs to no

@@ -102,7 +102,7 @@ func TestOutliers(t *testing.T) {
 			if len(got.SolvingSet) == 0 {
 				continue
 			}
-			values, err := config.Read(set, names)
+			values, err := config.ReadReference(set, names)
 			must(t, err)
 			var wantValues []float64
 			for _, row := range got.SolvingSet {

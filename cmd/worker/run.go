@@ -36,7 +36,7 @@ func cmdRun(ctx context.Context, args []string) int {
 	log := newLogger(t.err, c, level, faults)
 	log.Debug("effective configuration", "config", c.Print())
 	metrics := cycle.NewMetrics()
-	settings := config.New(t.environ, c, log, level, metrics)
+	settings := config.NewReloader(t.environ, c, log, level, metrics)
 	defer settings.Watch(ctx)()
 	if err := runWorker(ctx, settings, log, metrics, faults); err != nil {
 		log.Error("worker ended", "err", err)

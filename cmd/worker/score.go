@@ -214,7 +214,7 @@ func newDataSetBy(
 		if states[dim] != nil {
 			continue
 		}
-		c, faults := config.OfSeries(environ, dim, also...)
+		c, faults := config.ParseSeries(environ, dim, also...)
 		if len(faults) > 0 {
 			return nil, settingsError(faults)
 		}

@@ -55,7 +55,7 @@ func TestPageServer(t *testing.T) {
 		t.Fatal(faults)
 	}
 	w := &worker{c: c, started: time.Now(), metrics: cycle.NewMetrics(), faults: page.NewFaults(10)}
-	w.settings = config.New(nil, c, slog.New(slog.DiscardHandler), new(slog.LevelVar), w.metrics)
+	w.settings = config.NewReloader(nil, c, slog.New(slog.DiscardHandler), new(slog.LevelVar), w.metrics)
 	stop, err := w.serve(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 // runWith runs a worker in this process, whose settings do not change.
 func runWith(ctx context.Context, environ []string, c *config.Config, log *slog.Logger) error {
 	m := cycle.NewMetrics()
-	return runWorker(ctx, config.New(environ, c, log, new(slog.LevelVar), m), log, m, page.NewFaults(10))
+	return runWorker(ctx, config.NewReloader(environ, c, log, new(slog.LevelVar), m), log, m, page.NewFaults(10))
 }
 
 // runUntil runs a worker in this process until the group has committed the

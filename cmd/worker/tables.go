@@ -37,7 +37,7 @@ type tableOptions struct {
 // tableFlags returns the flags of a command on a table, with those that all of these have.
 func (t terminal) tableFlags(name, about, examples string) (*flag.FlagSet, *tableOptions) {
 	fs := t.flags(name+" FILE", about, examples)
-	o := &tableOptions{t: t, name: name, memory: config.ByteSize(config.Limit() / 4 * 3)}
+	o := &tableOptions{t: t, name: name, memory: config.ByteSize(config.MemoryLimit() / 4 * 3)}
 	fs.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "cores to use")
 	fs.Func("memory", "`bytes` that the table and the search may take, such as 4GiB; default: 3/4 of the machine's or container's",
 		func(text string) error { return o.memory.UnmarshalText([]byte(text)) })

@@ -36,6 +36,8 @@
 // its K distances instead, each divided by sqrt(2m): the scores have the order of the
 // sums, and one threshold is valid for any K.
 //
+// On a GPU the ops use the kernels that cuda/plan/discords.go and cuda/plan/discord.go plan, held to the same definitions.
+//
 // # Degenerate input
 //
 //   - A subsequence with a NaN or an infinity has no distance (NaN) and is nobody's

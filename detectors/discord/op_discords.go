@@ -121,7 +121,7 @@ type TopParams struct {
 	Step        int     // from one length to the next, default 1
 	Top         int     // discords of each length, default 1
 	K           int     // neighbours, default 1
-	Exclusion   int     // the reciprocal of the least distance of compared subsequences, in their length, default 1
+	Exclusion   int     // of m: subsequences less than m/Exclusion apart are not compared, default 1; discords never overlap
 	ExcludeFlat bool    // subsequences of equal values are compared with each other alone
 	Precision   int     // bits of the numbers in which all pairs are compared, 64 or 32, default 64; the discords are the same
 	Radius      float64 // find range discords, see RangeQuery; 0: the Top ones

@@ -20,6 +20,8 @@
 //   - topn: Tree.Top, or for tasks in float64 the algorithm SolvingSet of Algorithms.
 //   - solvingset, and knn with a reference set: Model, or SolvingSet of Algorithms, find the set; a Scorer compares the points with it.
 //
+// On a GPU knn and topn use the kernels of cuda/kernels (cuda/plan/knn.go, topn.go), which find the same weights.
+//
 // The other Algorithms are those of the paper of 2013. `worker outliers` runs FindFast, or the one that it is told.
 //
 // # Degenerate input

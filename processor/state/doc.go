@@ -20,7 +20,7 @@
 // # The path of a sample
 //
 //	Fold     held if its time may be wrong (leapvotes.go)
-//	         key looked up, order and duplicates checked (fold.go, gate.go)
+//	         key looked up; a late sample or a duplicate is counted by its Outcome and goes no further (fold.go, gate.go)
 //	         held until the watermark reaches it, if Lateness > 0 (package series)
 //	         values transformed, and with those of an interval made one sample (fold.go, intervals.go)
 //	         row into the key's windows (package series), progress of its detectors counted,
@@ -109,7 +109,8 @@
 //	E name                eviction: the key's samples below an offset are forgotten
 //	D kind subject offset another decision
 //
-// A value begins with a version byte; package checkpoint defines what a head contains. A head names its segments, so
+// A value begins with a version byte. Package checkpoint defines how a head begins, and its sections are the methods of
+// series.Writer. A head names its segments, so
 // rows that it does not name are not there. Segments come before the head that
 // names them, deletions after it, so that also a prefix of what one Snapshot
 // emits is a state that can be restored.

@@ -274,7 +274,7 @@ func (e *examination) topics(ctx context.Context) {
 	}
 	e.inputs = inputs
 	for _, p := range e.c.Group.Topics {
-		if config.Is(p) && !slices.ContainsFunc(inputs, func(t kafka.TopicInfo) bool { return config.Match([]string{p}, t.Name) }) {
+		if config.IsPattern(p) && !slices.ContainsFunc(inputs, func(t kafka.TopicInfo) bool { return config.MatchTopic([]string{p}, t.Name) }) {
 			e.r.Warn("topics "+p, "none matches so far", "no fault if one will be created; the workers look every 30s")
 		}
 	}
@@ -294,7 +294,7 @@ func (e *examination) topics(ctx context.Context) {
 			if m := e.c.MappingOf(name); m != "" {
 				by = ", read by mapping " + m
 			}
-			if pattern := config.Best(e.c.Group.Topics, name); pattern != name {
+			if pattern := config.BestEntry(e.c.Group.Topics, name); pattern != name {
 				by += ", matches " + pattern
 			}
 			e.r.OK(what, "%d partitions%s%s", info.Partitions, retention, by)

@@ -60,7 +60,7 @@ func dataSetOf(t testing.TB, env []string, set ...quality.Series) (*DataSet, *Co
 		if s.Labels == nil {
 			s.Labels = make([]bool, s.Len())
 		}
-		c, faults := config.OfSeries(env, s.Dim)
+		c, faults := config.ParseSeries(env, s.Dim)
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}

@@ -18,7 +18,7 @@ import (
 // anomaly.
 type alarmSettings struct {
 	Threshold   string        `env:"THRESHOLD" live:"true" derived:"conformal:0.002, or the op's" example:"mad:6" doc:"Which scores are too high: fixed:3.5 is a bound; conformal:0.002, quantile:0.995, mad:6 and mean:1.5 follow the series' own scores; off judges none. See docs/detectors.md."`
-	History     Length        `env:"HISTORY" live:"true" derived:"512, or the op's" values:"32 to 65536, or a time of up to 3660d" example:"3d" doc:"Scores of a series that threshold and severity are computed from, 5 to 8 bytes each. 3d spreads 2048 scores over this time, 3d:4096 that many: use it for data with a cycle."`
+	History     HistoryLength `env:"HISTORY" live:"true" derived:"512, or the op's" values:"32 to 65536, or a time of up to 3660d" example:"3d" doc:"Scores of a series that threshold and severity are computed from, 5 to 8 bytes each. 3d spreads 2048 scores over this time, 3d:4096 that many: use it for data with a cycle."`
 	PerDay      float64       `env:"ALARMS_PER_DAY" live:"true" envDefault:"0" min:"0" max:"1000000000" example:"2" doc:"False alarms that a series may have a day, in place of THRESHOLD. It holds for up to HISTORY+1 scores an alarm, which worker check computes. 0: not set."`
 	Warmup      int           `env:"WARMUP" live:"true" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" example:"256" doc:"Scores of a series before it can have an anomaly."`
 	OpenAfter   int           `env:"OPEN_AFTER" live:"true" envDefault:"1" min:"1" max:"65536" example:"3" doc:"Consecutive samples with scores above the threshold that open an anomaly."`

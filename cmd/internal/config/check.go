@@ -392,7 +392,7 @@ func (k *checker) topics() {
 		check(cycle.Outputs[i].Setting, name)
 	}
 	for _, t := range k.c.Group.Topics {
-		if k.ok("TOPICS") && o.ChangelogPrefix != "" && !Is(t) {
+		if k.ok("TOPICS") && o.ChangelogPrefix != "" && !IsPattern(t) {
 			check(cycle.ChangelogSpec.Setting, k.c.ChangelogTopic(t))
 		}
 	}
@@ -400,7 +400,7 @@ func (k *checker) topics() {
 		check("FEEDBACK_TOPIC", k.c.Detect.Feedback)
 	}
 	for _, t := range k.c.Group.Topics { // those that the settings above name are faults of these
-		if k.ok("TOPICS") && !Is(t) && k.c.writes(t) && named[t] == Prefix+"TOPICS" {
+		if k.ok("TOPICS") && !IsPattern(t) && k.c.writes(t) && named[t] == Prefix+"TOPICS" {
 			k.add("TOPICS", fmt.Sprintf("topic %q is one that the program writes for this group", t), "name topics of records to read")
 		}
 	}

@@ -2,6 +2,11 @@
 // sets the defaults, names every fault, and documents them.
 // Methods of Config turn them into the configuration of the Kafka client, the schema
 // registry, the decoder and the state.
+//
+// Config (config.go) is the table: a field's tags are a setting's name, default, limits and text. Parse reads the environment and
+// the settings file (parse.go, file.go) and checks what tags cannot say (check.go, detectors.go); each step adds its faults to
+// those before. Package detectors/threshold parses a threshold, each op its own parameters, package schemas a mapping.
+// Presets are in presets.go; plan.go says what a change of the file does to a running worker, which reload.go watches for.
 package config
 
 import (
@@ -61,7 +66,7 @@ type Config struct {
 	settings []setting // every setting with its value and source, in the order of the docs
 
 	mapped []mapped // by name
-	inputs *Found
+	inputs *FoundTopics
 
 	// Of the settings of a mapping:
 	mappingName string
@@ -386,7 +391,7 @@ func (c *Config) derive() {
 		}
 	}
 	if c.Keys.Bytes == 0 && c.isDefault("STATE_BYTES") {
-		c.Keys.Bytes = Bytes(Limit() / 5 * 3)
+		c.Keys.Bytes = ByteSize(MemoryLimit() / 5 * 3)
 	}
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
 		c.Keys.MaxHeld = state.DefaultMaxHeld(c.SchemaMapping().Width())
@@ -482,9 +487,6 @@ func formatValue(v reflect.Value) string {
 		return fmt.Sprint(x)
 	}
 }
-
-// ByteSize is a number of bytes; in text also with KiB, MiB or GiB.
-type ByteSize = Bytes
 
 // collectParams lists an op's own parameters.
 func collectParams(params any, pre string) []setting {

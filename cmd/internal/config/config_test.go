@@ -224,7 +224,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 			t.Errorf("the secret shows: %s", printed)
 		}
 	}
-	if !strings.Contains(c.Print(), hidden) {
+	if !strings.Contains(c.Print(), Hidden) {
 		t.Error("nothing says that a secret is set")
 	}
 }
@@ -246,7 +246,7 @@ func TestSources(t *testing.T) {
 			want = "file"
 		}
 		name, ok := strings.CutPrefix(s.name, Prefix+"DETECTOR_")
-		if ok && slices.ContainsFunc(All[0].Detectors, func(d Detector) bool {
+		if ok && slices.ContainsFunc(Presets[0].Detectors, func(d PresetDetector) bool {
 			setting, ok := strings.CutPrefix(name, envName(d.Name)+"_")
 			return ok && strings.Contains(" "+d.One, " "+setting+"=")
 		}) {

@@ -172,7 +172,7 @@ func none(string) bool { return false }
 
 // tableTexts returns the texts that replace the placeholders of tags, such as {ops}.
 var tableTexts = sync.OnceValue(func() *strings.Replacer {
-	_, presets := Texts()
+	_, presets := PresetTexts()
 	texts := map[string]string{"{formats}": strings.Join(formats.Names(), "|"), "{ops}": strings.Join(opNames(), "|"), "{presets}": presets,
 		"{aggregates}": strings.Join(rules.AggregateNames, ", ")}
 	var pairs []string
@@ -189,7 +189,7 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	set := func(name string, value string) {
 		for _, s := range c.settings {
 			if s.name == Prefix+short+name && s.source == "default" {
-				if h, ok := s.field.Addr().Interface().(*Length); ok {
+				if h, ok := s.field.Addr().Interface().(*HistoryLength); ok {
 					if err := h.UnmarshalText([]byte(value)); err != nil {
 						panic(err)
 					}

@@ -127,10 +127,10 @@ in the last column, and is left out if there are none.
 `)
 	list := strings.TrimPrefix(many[0].Several, severalNear)
 	fmt.Fprintf(&b, "With more than %d values `default` and `vector` have `near` alone, with `THRESHOLD=%s`.\n", MostSeveral, list)
-	for i := range All {
-		p := &All[i]
+	for i := range Presets {
+		p := &Presets[i]
 		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", p.Name, strings.ToUpper(p.Help[:1])+p.Help[1:])
-		same := !slices.ContainsFunc(p.Detectors, func(d Detector) bool { return d.One != d.Several })
+		same := !slices.ContainsFunc(p.Detectors, func(d PresetDetector) bool { return d.One != d.Several })
 		if same {
 			b.WriteString("| detector | settings |\n|---|---|\n")
 		} else {
@@ -144,7 +144,7 @@ in the last column, and is left out if there are none.
 		}
 		var alike []string
 		for _, d := range p.Detectors {
-			if i > 0 && slices.Contains(All[0].Detectors, d) {
+			if i > 0 && slices.Contains(Presets[0].Detectors, d) {
 				alike = append(alike, "`"+d.Name+"`")
 				continue
 			}
@@ -155,7 +155,7 @@ in the last column, and is left out if there are none.
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Name, code(d.One), code(d.Several))
 		}
 		if len(alike) > 0 {
-			fmt.Fprintf(&b, "\nAs in `%s`: %s.\n", All[0].Name, strings.Join(alike, ", "))
+			fmt.Fprintf(&b, "\nAs in `%s`: %s.\n", Presets[0].Name, strings.Join(alike, ", "))
 		}
 	}
 	return wrapped(b.String())
@@ -233,7 +233,7 @@ func typeOf(s setting) string {
 		return "list"
 	case s.field.Type() == reflect.TypeFor[time.Duration]():
 		return "duration"
-	case s.field.Type() == reflect.TypeFor[Length]():
+	case s.field.Type() == reflect.TypeFor[HistoryLength]():
 		return "number or duration"
 	case s.field.CanInt():
 		return "integer"

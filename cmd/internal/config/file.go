@@ -169,7 +169,7 @@ func nearestKey(e *settingsfile.Parsed, known map[string]bool) string {
 	if e.Detector != "" {
 		pre = DetectorPrefix(e.Detector)
 	} else if e.Mapping != "" {
-		pre = (&Names{Prefix: Prefix}).Variable(e.Mapping, "")
+		pre = (&MappingNames{Prefix: Prefix}).Variable(e.Mapping, "")
 	}
 	keys := map[string]bool{}
 	for name := range known {

@@ -184,11 +184,11 @@ func TestPrintYAML(t *testing.T) {
 			t.Fatalf("%q: %s\n%s", environ, diff, text)
 		}
 	}
-	for i := range All {
-		changed := DetectorPrefix(All[i].Detectors[0].Name)
-		again(minimal("ODRADEK_PRESET=" + All[i].Name)...)
-		again(minimal("ODRADEK_PRESET="+All[i].Name, changed+"HISTORY=1024")...)
-		again(minimal("ODRADEK_PRESET="+All[i].Name, "ODRADEK_VALUE_FIELDS=a,b", changed+"OP=lof")...)
+	for i := range Presets {
+		changed := DetectorPrefix(Presets[i].Detectors[0].Name)
+		again(minimal("ODRADEK_PRESET=" + Presets[i].Name)...)
+		again(minimal("ODRADEK_PRESET="+Presets[i].Name, changed+"HISTORY=1024")...)
+		again(minimal("ODRADEK_PRESET="+Presets[i].Name, "ODRADEK_VALUE_FIELDS=a,b", changed+"OP=lof")...)
 	}
 	again(minimal("ODRADEK_FEEDBACK_TOPIC=off", "ODRADEK_DETECTORS=grid,b-1,both", "ODRADEK_DETECTOR_GRID_OP=scan",
 		"ODRADEK_DETECTOR_GRID_COLUMNS=4", "ODRADEK_DETECTOR_GRID_WINDOW=16", "ODRADEK_DETECTOR_GRID_GRID=1h",
@@ -254,7 +254,7 @@ func drawn(rng *rand.Rand, s setting) string {
 		return (v + time.Duration(1+rng.IntN(5000))*time.Millisecond).String()
 	case ByteSize:
 		return (v + ByteSize(rng.IntN(4096))).String()
-	case Length:
+	case HistoryLength:
 		return []string{"64", "36h", "3d", "3d:4096"}[rng.IntN(4)]
 	case int, int64:
 		return strconv.FormatInt(s.field.Int()+1+int64(rng.IntN(9)), 10)

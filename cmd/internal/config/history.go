@@ -11,8 +11,8 @@ import (
 
 // This file has the length of a threshold's history as settings write it.
 
-// Length is the length of a threshold's history: a number of scores, or a time that they are spread over.
-type Length struct {
+// HistoryLength is the length of a threshold's history: a number of scores, or a time that they are spread over.
+type HistoryLength struct {
 	scores int // 0: as many as the threshold asks for
 	span   time.Duration
 }
@@ -21,10 +21,10 @@ type Length struct {
 const spanScores = 2048
 
 // UnmarshalText reads 2048, 36h, 3d, 1d12h or 3d:4096.
-func (h *Length) UnmarshalText(b []byte) error {
+func (h *HistoryLength) UnmarshalText(b []byte) error {
 	text, scores, two := strings.Cut(strings.TrimSpace(string(b)), ":")
 	if n, err := strconv.Atoi(text); err == nil && !two {
-		*h = Length{scores: n}
+		*h = HistoryLength{scores: n}
 		return nil
 	}
 	span, err := parseDays(text)
@@ -37,7 +37,7 @@ func (h *Length) UnmarshalText(b []byte) error {
 			return err
 		}
 	}
-	*h = Length{n, span}
+	*h = HistoryLength{n, span}
 	return nil
 }
 
@@ -59,7 +59,7 @@ func parseDays(text string) (time.Duration, error) {
 	return d + more, err
 }
 
-func (h Length) String() string {
+func (h HistoryLength) String() string {
 	if h.span == 0 {
 		return strconv.Itoa(h.scores)
 	}
@@ -74,7 +74,7 @@ func (h Length) String() string {
 }
 
 // Apply sets the history of a threshold.
-func (h Length) Apply(r *threshold.Params) {
+func (h HistoryLength) Apply(r *threshold.Params) {
 	if r.History, r.Span = h.scores, h.span.Microseconds(); h.span == 0 || h.scores > 0 {
 		return
 	}

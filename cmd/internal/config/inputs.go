@@ -8,7 +8,7 @@ import (
 )
 
 // HasPatterns reports whether ODRADEK_TOPICS has patterns, so that the input topics are known only from the brokers.
-func (c *Config) HasPatterns() bool { return slices.ContainsFunc(c.Group.Topics, Is) }
+func (c *Config) HasPatterns() bool { return slices.ContainsFunc(c.Group.Topics, IsPattern) }
 
 // Inputs returns the input topics: those that ODRADEK_TOPICS names, and those that SetInputs was given.
 func (c *Config) Inputs() []string { return c.inputs.List(c.Group.Topics) }

@@ -39,8 +39,8 @@ func MappingSettings() (records, samples []string) {
 }
 
 // mappingNames returns the names of the settings that mappings have.
-func (c *Config) mappingNames() *Names {
-	n := &Names{Prefix: Prefix}
+func (c *Config) mappingNames() *MappingNames {
+	n := &MappingNames{Prefix: Prefix}
 	for i := range c.settings {
 		if s := &c.settings[i]; s.byMapping() {
 			n.Settings = append(n.Settings, strings.TrimPrefix(s.name, Prefix))
@@ -56,7 +56,7 @@ func (c *Config) ForTopic(topic string) *Config {
 	for i := range c.mapped {
 		entries = append(entries, c.mapped[i].Topics...)
 	}
-	best := Best(entries, topic)
+	best := BestEntry(entries, topic)
 	for i := range c.mapped {
 		if best != "" && slices.Contains(c.mapped[i].Topics, best) {
 			return c.mapped[i].c
@@ -88,7 +88,7 @@ func (c *Config) MappingPrefix() string {
 	if c.mappingName == "" {
 		return Prefix
 	}
-	return (&Names{Prefix: Prefix}).Variable(c.mappingName, "")
+	return (&MappingNames{Prefix: Prefix}).Variable(c.mappingName, "")
 }
 
 // readsOwn reports whether an input topic has no mapping.
@@ -132,8 +132,8 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 		}
 	}
 	for _, f := range names.Check(list, func(entry string) bool {
-		return Match(c.Group.Topics, entry) || Is(entry) && (c.HasPatterns() ||
-			slices.ContainsFunc(c.Group.Topics, func(t string) bool { return Match([]string{entry}, t) }))
+		return MatchTopic(c.Group.Topics, entry) || IsPattern(entry) && (c.HasPatterns() ||
+			slices.ContainsFunc(c.Group.Topics, func(t string) bool { return MatchTopic([]string{entry}, t) }))
 	}) {
 		faults = append(faults, Fault{Name: f.Name, Problem: f.Problem, Fix: f.Fix})
 	}

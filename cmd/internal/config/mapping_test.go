@@ -205,7 +205,7 @@ func TestMappingOfAll(t *testing.T) {
 		!strings.HasPrefix(faults[0].Problem, "for the topics of mapping B: ") {
 		t.Errorf("faults %v, want that of detector w for mapping B", faults)
 	}
-	_, faults = OfSeries(environ, 1)
+	_, faults = ParseSeries(environ, 1)
 	if len(faults) == 0 { // recorded series are read by no mapping: v looks at x, which they have not
 		t.Error("a mapping's fields are those of recorded series")
 	}

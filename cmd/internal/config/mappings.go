@@ -36,14 +36,14 @@ type Mapping struct {
 // MappingFault is a fault of a variable of a mapping.
 type MappingFault struct{ Name, Problem, Fix string }
 
-// Names are the names of all settings that a mapping can have beside TOPICS.
-type Names struct {
+// MappingNames are the names of all settings that a mapping can have beside TOPICS.
+type MappingNames struct {
 	Prefix   string   // of the variables of all settings: ODRADEK_
 	Settings []string // without prefixes, such as KEY_FIELD
 }
 
 // Variable returns the name of the variable of a mapping's setting, such as ODRADEK_MAPPING_PUMPS_KEY_FIELD.
-func (n *Names) Variable(mapping, setting string) string {
+func (n *MappingNames) Variable(mapping, setting string) string {
 	return n.Prefix + section + EnvName(mapping) + "_" + setting
 }
 
@@ -54,7 +54,7 @@ var nameRE = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // Find returns the mappings that the variables in vars define, sorted by name, and the names of variables that begin like those
 // of a mapping and belong to no setting. A variable with an empty value gives no setting, but its mapping exists.
-func (n *Names) Find(vars map[string]string) (list []*Mapping, unknown []string) {
+func (n *MappingNames) Find(vars map[string]string) (list []*Mapping, unknown []string) {
 	byName := map[string]*Mapping{}
 	settings := append([]string{settingTopics}, n.Settings...)
 	for _, variable := range slices.Sorted(maps.Keys(vars)) {
@@ -102,7 +102,7 @@ func items(value string) (list []string) {
 }
 
 // Check returns the faults of the topics of mappings. isInput reports whether a topic is an input topic.
-func (n *Names) Check(list []*Mapping, isInput func(topic string) bool) (faults []MappingFault) {
+func (n *MappingNames) Check(list []*Mapping, isInput func(topic string) bool) (faults []MappingFault) {
 	byTopic := map[string]*Mapping{}
 	for _, m := range list {
 		name := n.Variable(m.Name, settingTopics)

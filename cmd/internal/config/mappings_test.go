@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var mappingNames = Names{Prefix: "P_", Settings: []string{"KEY_FIELD", "VALUE_FIELDS", "SERIES_FIELDS", settingDetectors}}
+var mappingNames = MappingNames{Prefix: "P_", Settings: []string{"KEY_FIELD", "VALUE_FIELDS", "SERIES_FIELDS", settingDetectors}}
 
 // TestFind: a variable is a setting of the mapping between the prefix and the setting's name, with any underscores in it.
 func TestFind(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 
 // This file tells how much memory the process may use.
 
-// Limit returns how many bytes of memory the process may use: the least limit of
+// MemoryLimit returns how many bytes of memory the process may use: the least limit of
 // its cgroup and those above it, or the machine's memory; 0 where neither is known. It
 // reads them once.
-func Limit() int64 { return memoryLimit() }
+func MemoryLimit() int64 { return memoryLimit() }
 
 var memoryLimit = sync.OnceValue(func() int64 {
 	return limitIn(func(file string) string {

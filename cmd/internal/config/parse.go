@@ -25,7 +25,7 @@ func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 
 // parse is Parse; without mappings it ignores those that there are.
 func parse(environ []string, withMappings bool) (c *Config, faults, warnings []Fault) {
-	c = &Config{inputs: new(Found)}
+	c = &Config{inputs: new(FoundTopics)}
 	given := own(environ)
 	file := readSettingsFile(given[configSetting])
 	vars := file.under(given)
@@ -198,7 +198,7 @@ func kindOf(t reflect.Type) string {
 		return "a duration"
 	case t == reflect.TypeFor[ByteSize]():
 		return "a size"
-	case t == reflect.TypeFor[Length]():
+	case t == reflect.TypeFor[HistoryLength]():
 		return "a number of scores or a time"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
@@ -216,7 +216,7 @@ func exampleOf(t reflect.Type) string {
 		return "write it like 500ms, 30s or 1h30m"
 	case reflect.TypeFor[ByteSize]():
 		return "write it in bytes, or like 512KiB or 8MiB"
-	case reflect.TypeFor[Length]():
+	case reflect.TypeFor[HistoryLength]():
 		return "write it like 2048, 36h, 3d or 3d:4096"
 	}
 	return ""

@@ -11,24 +11,24 @@ import (
 // This file matches names of topics. A pattern has a * for any characters, also none, or a ? for one; all others stand
 // for themselves. A name without either is no pattern.
 
-// Is reports whether an entry of a list of topics is a pattern.
-func Is(entry string) bool { return strings.ContainsAny(entry, "*?") }
+// IsPattern reports whether an entry of a list of topics is a pattern.
+func IsPattern(entry string) bool { return strings.ContainsAny(entry, "*?") }
 
 // literal returns the pattern with - for each * and ?. It is a legal name of a topic if and only if all other characters of the
 // pattern are legal in one.
 func literal(pattern string) string { return strings.NewReplacer("*", "-", "?", "-").Replace(pattern) }
 
-// Match reports whether a topic is one of the entries of a list, by name or by pattern.
-func Match(entries []string, topic string) bool { return Best(entries, topic) != "" }
+// MatchTopic reports whether a topic is one of the entries of a list, by name or by pattern.
+func MatchTopic(entries []string, topic string) bool { return BestEntry(entries, topic) != "" }
 
-// Best returns the entry that a topic belongs to: its name, else the longest of the patterns that match it, of several the first in
+// BestEntry returns the entry that a topic belongs to: its name, else the longest of the patterns that match it, of several the first in
 // alphabetical order; "" for none.
-func Best(entries []string, topic string) (best string) {
-	if slices.Contains(entries, topic) && !Is(topic) {
+func BestEntry(entries []string, topic string) (best string) {
+	if slices.Contains(entries, topic) && !IsPattern(topic) {
 		return topic
 	}
 	for _, e := range entries {
-		if !Is(e) || !rules.MatchKey(e, []byte(topic)) {
+		if !IsPattern(e) || !rules.MatchKey(e, []byte(topic)) {
 			continue
 		}
 		if len(e) > len(best) || len(e) == len(best) && e < best {
@@ -38,12 +38,12 @@ func Best(entries []string, topic string) (best string) {
 	return best
 }
 
-// Found has the topics that patterns were found to match. Any goroutine may use it.
-type Found struct{ list atomic.Pointer[[]string] }
+// FoundTopics has the topics that patterns were found to match. Any goroutine may use it.
+type FoundTopics struct{ list atomic.Pointer[[]string] }
 
 // List returns the topics that entries name, and those that were found.
-func (f *Found) List(entries []string) []string {
-	list := slices.DeleteFunc(slices.Clone(entries), Is)
+func (f *FoundTopics) List(entries []string) []string {
+	list := slices.DeleteFunc(slices.Clone(entries), IsPattern)
 	if found := f.list.Load(); found != nil {
 		list = append(list, *found...)
 	}
@@ -52,10 +52,10 @@ func (f *Found) List(entries []string) []string {
 
 // Set sets the topics that patterns of entries match, of all topics but those that are to match none, and reports whether they are
 // others than before.
-func (f *Found) Set(entries, all []string, none func(topic string) bool) (changed bool) {
+func (f *FoundTopics) Set(entries, all []string, none func(topic string) bool) (changed bool) {
 	var found []string
 	for _, t := range all {
-		if Match(entries, t) && !slices.Contains(entries, t) && !none(t) {
+		if MatchTopic(entries, t) && !slices.Contains(entries, t) && !none(t) {
 			found = append(found, t)
 		}
 	}

@@ -54,7 +54,7 @@ func Compare(started, was, is *Config) (*Plan, error) {
 	if !same {
 		p.Restart = append(p.Restart, Change{"names of mappings", strings.Join(a, ","), strings.Join(b, ",")})
 	}
-	before := map[string]Effective{}
+	before := map[string]EffectiveSetting{}
 	for _, e := range was.Effective() {
 		before[e.Name] = e
 	}
@@ -103,7 +103,7 @@ func states(c *Config) (map[string]*state.Config, error) {
 func sameNames(a, b *Config) bool { return slices.Equal(a.Detect.Names, b.Detect.Names) }
 
 // unprepared reports whether a setting needs a topic that was not asked for at the start.
-func unprepared(e *Effective, started, is *Config) bool {
+func unprepared(e *EffectiveSetting, started, is *Config) bool {
 	switch {
 	case e.Name == Prefix+"SCORES":
 		return !canPublish(started, is)

@@ -31,7 +31,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		c.Detect.Preset = noPreset
 		return
 	}
-	p := cmp.Or(Named(c.Detect.Preset), &All[0]) // validate reports one that does not exist
+	p := cmp.Or(PresetNamed(c.Detect.Preset), &Presets[0]) // validate reports one that does not exist
 	c.Detect.Preset = cmp.Or(c.Detect.Preset, p.Name)
 	values := len(c.Mapping.ValueFields)
 	if columns, err := c.SchemaMapping().Columns(c.Mapping.ValueFields); err == nil {

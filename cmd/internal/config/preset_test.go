@@ -11,8 +11,8 @@ import (
 // TestPresets: each preset is a configuration without faults for samples of one value and of several, and
 // what it says is what its detectors have.
 func TestPresets(t *testing.T) {
-	for i := range All {
-		p := &All[i]
+	for i := range Presets {
+		p := &Presets[i]
 		for fields, values := range map[string]int{"value": 1, "a,b": 2, "accel[3]": 3, "x0,x1,x2,x3,x4,x5,x6,x7,x8,x9": 10,
 			"accel[256]": MostSeveral, "accel[257]": MostSeveral + 1} {
 			c, faults, warnings := Parse(minimal("ODRADEK_PRESET="+p.Name, "ODRADEK_VALUE_FIELDS="+fields))
@@ -141,8 +141,8 @@ func TestSensitivity(t *testing.T) {
 			return a.Value < b.Value
 		}
 	}
-	for i := range All {
-		name, own := All[i].Name, slices.DeleteFunc(slices.Clone(All[i].Detectors), func(d Detector) bool { return d.One == "" })
+	for i := range Presets {
+		name, own := Presets[i].Name, slices.DeleteFunc(slices.Clone(Presets[i].Detectors), func(d PresetDetector) bool { return d.One == "" })
 		low, normal, high := bounds(name, "ODRADEK_SENSITIVITY=low"), bounds(name), bounds(name, "ODRADEK_SENSITIVITY=high")
 		if len(normal) != len(own) {
 			t.Fatalf("%s: %d thresholds of %d detectors", name, len(normal), len(own))

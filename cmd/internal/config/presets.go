@@ -11,8 +11,8 @@ import (
 type Preset struct {
 	Name      string
 	Help      string // a phrase
-	Detectors []Detector
-	Many      []Detector // in place of Detectors where a sample has more than MostSeveral values; nil: the same
+	Detectors []PresetDetector
+	Many      []PresetDetector // in place of Detectors where a sample has more than MostSeveral values; nil: the same
 }
 
 // MostSeveral is the largest number of values for which the state of op joint, which grows with their square, is smaller than the window
@@ -20,16 +20,16 @@ type Preset struct {
 const MostSeveral = 256
 
 // of returns the detectors for samples of so many values.
-func (p *Preset) of(values int) []Detector {
+func (p *Preset) of(values int) []PresetDetector {
 	if values > MostSeveral && p.Many != nil {
 		return p.Many
 	}
 	return p.Detectors
 }
 
-// Detector is a detector of a preset: its settings where a sample has one value, and where it has
+// PresetDetector is a detector of a preset: its settings where a sample has one value, and where it has
 // several. They are NAME=value, separated by spaces; "" leaves the detector out.
-type Detector struct{ Name, One, Several string }
+type PresetDetector struct{ Name, One, Several string }
 
 // All are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find. Why the default preset has these
 // detectors, with figures of worker score on NAB's 38 dev streams where nothing else is said:
@@ -54,9 +54,9 @@ type Detector struct{ Name, One, Several string }
 //     With EXACT_ABOVE=0.9 past takes a third of the time, and both ranks 51.
 //   - Further detectors beside these add nothing: a smoothed z-score -0.3 to +0.7, smoothed ar 0, another knn -2 to -3, ar of single
 //     readings -8 to -24.
-var All = []Preset{
+var Presets = []Preset{
 	{"default", "readings, sequences and shapes unlike earlier ones, or unusual for the time of day, a start for short series, and readings " +
-		"that do not change", []Detector{
+		"that do not change", []PresetDetector{
 		{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100 ONLY_WITH=band:8",
 			severalNear + "off"},
 		{"joint", "", severalJoint},
@@ -70,14 +70,14 @@ var All = []Preset{
 		{"both", "OP=ensemble MEMBERS=near,past WEIGHTS=1,4 MIN_POINTS=16 THRESHOLD=conformal:0.0003 HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"any", "OP=ensemble COMBINE=any MEMBERS=near,start,shape,flat CLOSE_AFTER=100", ""},
 	}, many},
-	{"fast", "the same, compared with a quarter of the earlier samples in a third of the time", []Detector{
+	{"fast", "the same, compared with a quarter of the earlier samples in a third of the time", []PresetDetector{
 		{"near", "OP=knn WINDOW=512 K=10 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.0015 HISTORY=2048 CLOSE_AFTER=100",
 			"OP=knn WINDOW=512 K=10 EMBED=2 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=16"},
 		{"shape", "OP=discord WINDOW=256 LENGTH=50 STRIDE=16 THRESHOLD=quantile:0.95*1.5 OPEN_AFTER=16 HISTORY=2048 CLOSE_AFTER=100", ""},
 		{"flat", stuck, ""},
 	}, nil},
 	{"sensitive", "lower thresholds, and single readings far from their prediction by those just before; at least twice the false anomalies",
-		[]Detector{
+		[]PresetDetector{
 			{"near", "OP=knn WINDOW=2048 K=27 EMBED=32 STRIDE=16 THRESHOLD=conformal:0.002 HISTORY=2048 CLOSE_AFTER=100",
 				"OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 THRESHOLD=conformal:0.004 HISTORY=2048 CLOSE_AFTER=16"},
 			{"shape", "OP=discord WINDOW=1024 LENGTH=50 K=2 STRIDE=16 THRESHOLD=quantile:0.95*1.3 OPEN_AFTER=8 HISTORY=2048 CLOSE_AFTER=100", ""},
@@ -86,18 +86,18 @@ var All = []Preset{
 			{"jump", "OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100",
 				"OP=ar ORDER=32 THRESHOLD=quantile:0.95*5 HISTORY=2048 CLOSE_AFTER=100"},
 		}, nil},
-	{"vector", "the detectors that default has for samples of several values", []Detector{
+	{"vector", "the detectors that default has for samples of several values", []PresetDetector{
 		{"near", severalNear + "off", severalNear + "off"},
 		{"joint", severalJoint, severalJoint},
 		{"together", severalTogether, severalTogether},
 	}, many},
-	{"change", "changes of level, also in series of about fifty samples", []Detector{
+	{"change", "changes of level, also in series of about fifty samples", []PresetDetector{
 		{"level", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16", "OP=zscore WINDOW=32 THRESHOLD=fixed:3 OPEN_AFTER=2 WARMUP=16"},
 	}, nil},
 }
 
 // many are detectors of samples of more than MostSeveral values.
-var many = []Detector{{"near", "", severalNear + "conformal:0.0025 HISTORY=2048 CLOSE_AFTER=16"}}
+var many = []PresetDetector{{"near", "", severalNear + "conformal:0.0025 HISTORY=2048 CLOSE_AFTER=16"}}
 
 // The settings of detectors of samples of several values. joint finds states that near calls usual once they are in its window, and
 // needs no common unit of the values; near finds sequences unlike earlier ones. One threshold for the higher of both scores finds as much
@@ -117,19 +117,19 @@ const stuck = "OP=flatline STRIDE=16 THRESHOLD=quantile:0.95*2 OPEN_AFTER=32 WAR
 const past = "OP=discord WINDOW=20000 LENGTH=50 MAX_LENGTH=150 LENGTHS=4 EVERY=32 STRIDE=32 SMOOTH=3 " +
 	"THRESHOLD=conformal:0.002 CLOSE_AFTER=8"
 
-// Named returns a preset, nil for none of this name.
-func Named(name string) *Preset {
-	if i := slices.IndexFunc(All, func(p Preset) bool { return p.Name == name }); i >= 0 {
-		return &All[i]
+// PresetNamed returns a preset, nil for none of this name.
+func PresetNamed(name string) *Preset {
+	if i := slices.IndexFunc(Presets, func(p Preset) bool { return p.Name == name }); i >= 0 {
+		return &Presets[i]
 	}
 	return nil
 }
 
-// Texts returns what the presets are, and their names.
-func Texts() (help, names string) {
+// PresetTexts returns what the presets are, and their names.
+func PresetTexts() (help, names string) {
 	var texts, list []string
-	for i := range All {
-		p := &All[i]
+	for i := range Presets {
+		p := &Presets[i]
 		list = append(list, p.Name)
 		texts = append(texts, p.Name+": "+p.Help+".")
 	}

@@ -40,7 +40,7 @@ func (c *Config) PrintEnv() string {
 			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
 		case s.name == Prefix+"PRESET" && len(c.mapped) == 0: // it is its detectors, which follow
 			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
-		case strings.Contains(s.value, hidden):
+		case strings.Contains(s.value, Hidden):
 			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
 		default:
 			fmt.Fprintf(&b, "%s=%s\n", s.name, s.value)
@@ -119,14 +119,14 @@ func (c *Config) fileSettings() (list []settingsfile.Setting) {
 	}
 	for _, s := range slices.Concat(others, mapped, detectors) {
 		out := settingsfile.Setting{Section: s.section, Key: strings.ToLower(strings.TrimPrefix(s.name, Prefix)), Value: s.value, List: s.list(),
-			Comment: s.tag.Get("doc"), Off: !s.given() || s.value == "" || strings.Contains(s.value, hidden)}
+			Comment: s.tag.Get("doc"), Off: !s.given() || s.value == "" || strings.Contains(s.value, Hidden)}
 		if name, ok := strings.CutPrefix(s.section, detectorSection); ok {
 			out.Section, out.Detector = "Detectors", name
 			out.Key = strings.ToLower(strings.TrimPrefix(s.name, DetectorPrefix(name)))
 		}
 		if name, ok := strings.CutPrefix(s.section, mappingSection); ok {
 			out.Section, out.Mapping = "Mappings", strings.ToLower(name)
-			out.Key = strings.ToLower(strings.TrimPrefix(s.name, (&Names{Prefix: Prefix}).Variable(name, "")))
+			out.Key = strings.ToLower(strings.TrimPrefix(s.name, (&MappingNames{Prefix: Prefix}).Variable(name, "")))
 		}
 		if said[out.Key] {
 			out.Comment = ""
@@ -143,20 +143,20 @@ func (c *Config) fileSettings() (list []settingsfile.Setting) {
 	return list
 }
 
-// Effective is a setting in effect.
-type Effective struct {
+// EffectiveSetting is a setting in effect.
+type EffectiveSetting struct {
 	Section, Name, Value string
 	Live                 bool // a changed value holds without a restart
 	field                reflect.Value
 }
 
 // Same reports whether two values are the same, also of secrets.
-func (e *Effective) Same(o *Effective) bool {
+func (e *EffectiveSetting) Same(o *EffectiveSetting) bool {
 	return e.Value == o.Value && reflect.DeepEqual(e.field.Interface(), o.field.Interface())
 }
 
 // Effective lists the settings in the order of the docs. Secrets are hidden.
-func (c *Config) Effective() (list []Effective) {
+func (c *Config) Effective() (list []EffectiveSetting) {
 	restart := map[string]bool{} // settings that are live for other detectors
 	for i := range c.Detectors {
 		if d := &c.Detectors[i]; d.searchesSide() {
@@ -164,7 +164,7 @@ func (c *Config) Effective() (list []Effective) {
 		}
 	}
 	for _, s := range c.settings {
-		list = append(list, Effective{s.section, s.name, s.value, s.tag.Get("live") != "" && !restart[s.name], s.field})
+		list = append(list, EffectiveSetting{s.section, s.name, s.value, s.tag.Get("live") != "" && !restart[s.name], s.field})
 	}
 	return list
 }

@@ -89,8 +89,8 @@ func TestUnsupportedRates(t *testing.T) {
 
 // TestAlarmsPerDayOfPresets: a number of alarms a day takes the place of the threshold of any detector of any preset.
 func TestAlarmsPerDayOfPresets(t *testing.T) {
-	for i := range All {
-		p := &All[i]
+	for i := range Presets {
+		p := &Presets[i]
 		for _, fields := range []string{"value", "a,b"} {
 			settings := []string{"ODRADEK_PRESET=" + p.Name, "ODRADEK_VALUE_FIELDS=" + fields}
 			c, _, _ := Parse(minimal(settings...))

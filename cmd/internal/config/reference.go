@@ -34,7 +34,7 @@ func (d *DetectorSettings) refer() referred {
 	if spec.NewReferred == nil {
 		return referred{err: fmt.Errorf("op %s takes no reference set; use knn", d.Op)}
 	}
-	rows, err := Read(d.Reference, d.Fields)
+	rows, err := ReadReference(d.Reference, d.Fields)
 	if err != nil {
 		return referred{err: err}
 	}

@@ -14,9 +14,9 @@ import (
 
 // This file reads files of samples that new ones are compared with.
 
-// Read reads the samples of a CSV file, a column for each field: by the names of
+// ReadReference reads the samples of a CSV file, a column for each field: by the names of
 // the first line, or without names in the order of fields. NaN and an empty cell are missing.
-func Read(file string, fields []string) (rows []float64, err error) {
+func ReadReference(file string, fields []string) (rows []float64, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err // it names the file

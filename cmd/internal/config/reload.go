@@ -15,9 +15,9 @@ import (
 	"odradek/processor/metrics"
 )
 
-// Interval is the time between two looks at the settings file. Its content is compared, not its time or
+// ReloadInterval is the time between two looks at the settings file. Its content is compared, not its time or
 // its inode: Kubernetes swaps a symbolic link above it.
-const Interval = 5 * time.Second
+const ReloadInterval = 5 * time.Second
 
 // Reloader has the settings in effect.
 type Reloader struct {
@@ -33,8 +33,8 @@ type Reloader struct {
 	unreadable bool
 }
 
-// New returns the Reloader of a worker that runs with c, which it read from environ.
-func New(environ []string, c *Config, log *slog.Logger, level *slog.LevelVar, m *metrics.Metrics) *Reloader {
+// NewReloader returns the Reloader of a worker that runs with c, which it read from environ.
+func NewReloader(environ []string, c *Config, log *slog.Logger, level *slog.LevelVar, m *metrics.Metrics) *Reloader {
 	r := &Reloader{environ: environ, log: log, level: level, metrics: m, started: c}
 	r.current.Store(c)
 	m.SettingsLoaded(Hash(c), time.Now())
@@ -54,7 +54,7 @@ func (r *Reloader) Changeable() *processor.Changeable { return r.changeable.Load
 func (r *Reloader) Watch(ctx context.Context) (stop func()) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	ticker := time.NewTicker(Interval)
+	ticker := time.NewTicker(ReloadInterval)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -41,7 +41,7 @@ func newBench(t *testing.T, text string) *bench {
 	if len(faults)+len(warnings) > 0 {
 		t.Fatal(faults, warnings)
 	}
-	b.Reloader = New(environ, c, slog.New(slog.NewTextHandler(&b.log, nil)), &b.level, cycle.NewMetrics())
+	b.Reloader = NewReloader(environ, c, slog.New(slog.NewTextHandler(&b.log, nil)), &b.level, cycle.NewMetrics())
 	b.changed()
 	return b
 }
@@ -196,7 +196,7 @@ func TestReloadRun(t *testing.T) {
 	}
 	environ := []string{"ODRADEK_CONFIG=" + link}
 	c, _, _ := Parse(environ)
-	b.Reloader = New(environ, c, b.Reloader.log, &b.level, b.metrics)
+	b.Reloader = NewReloader(environ, c, b.Reloader.log, &b.level, b.metrics)
 	b.changed()
 	hangup, ticks, done := make(chan os.Signal), make(chan time.Time), make(chan struct{})
 	ctx := t.Context()

@@ -11,14 +11,14 @@ import (
 // Hidden replaces a secret wherever it would be printed.
 const Hidden = "(hidden)"
 
-// Value is a text that no formatting prints. Code that has to send it calls Reveal, or Current.
-type Value struct{ text, file string }
+// Secret is a text that no formatting prints. Code that has to send it calls Reveal, or Current.
+type Secret struct{ text, file string }
 
 // Reveal returns the secret itself, as it was at the start.
-func (v Value) Reveal() string { return v.text }
+func (v Secret) Reveal() string { return v.text }
 
 // Current returns what the secret's file holds now; where there is none, or it is empty or cannot be read, Reveal.
-func (v Value) Current() string {
+func (v Secret) Current() string {
 	if v.file == "" {
 		return v.text
 	}
@@ -29,12 +29,12 @@ func (v Value) Current() string {
 }
 
 // UnmarshalText takes the text as it is.
-func (v *Value) UnmarshalText(b []byte) error {
+func (v *Secret) UnmarshalText(b []byte) error {
 	v.text = string(b)
 	return nil
 }
 
-func (v Value) String() string {
+func (v Secret) String() string {
 	if v.text == "" {
 		return ""
 	}
@@ -42,13 +42,13 @@ func (v Value) String() string {
 }
 
 // Format hides the secret from every verb, %#v and %+v included.
-func (v Value) Format(f fmt.State, _ rune) { fmt.Fprint(f, v.String()) }
+func (v Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, v.String()) }
 
 // MarshalText hides the secret from JSON and its like.
-func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+func (v Secret) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // LogValue hides the secret from slog.
-func (v Value) LogValue() slog.Value { return slog.StringValue(v.String()) }
+func (v Secret) LogValue() slog.Value { return slog.StringValue(v.String()) }
 
 // RedactURLs returns a comma-separated list of URLs with each user and password hidden.
 func RedactURLs(list string) string {

@@ -5,13 +5,8 @@ import (
 	"strings"
 )
 
-const hidden = Hidden
-
 // fileSuffix ends the name of the variable with a secret's file.
 const fileSuffix = "_FILE"
-
-// Secret is a value that no formatting prints.
-type Secret = Value
 
 // readSecret returns the content of a file less the newline that editors and `kubectl create secret` leave at the end.
 func readSecret(path string) (string, error) {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// OfSeries parses the settings for recorded series of dim values a sample: those of the
+// ParseSeries parses the settings for recorded series of dim values a sample: those of the
 // environment lines (NAME=value), with the value fields x0, x1, ..., with any fields and readings in a record, and with anomalies.
 // Mappings, lateness, TTL, the largest jump and the largest number of series do not apply: rows are
 // taken in order. Faults are those of detectors, of missing values, and of the settings that
 // also names as FaultsOf does; such a run does not need the others.
-func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
+func ParseSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
 	fields := make([]string, dim)
 	for i := range fields {
 		fields[i] = SeriesField(i)

@@ -8,8 +8,8 @@ import (
 
 // This file has numbers of bytes as settings write them.
 
-// Bytes is a number of bytes; in text also with KiB, MiB or GiB.
-type Bytes int64
+// ByteSize is a number of bytes; in text also with KiB, MiB or GiB.
+type ByteSize int64
 
 var byteUnits = []struct {
 	name string
@@ -17,7 +17,7 @@ var byteUnits = []struct {
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
 // UnmarshalText reads 1048576, 1024KiB, 1MiB or 1.5MiB.
-func (s *Bytes) UnmarshalText(b []byte) error {
+func (s *ByteSize) UnmarshalText(b []byte) error {
 	t, unit := strings.TrimSpace(string(b)), int64(1)
 	for _, u := range byteUnits {
 		if rest, ok := strings.CutSuffix(t, u.name); ok {
@@ -29,19 +29,19 @@ func (s *Bytes) UnmarshalText(b []byte) error {
 		if n != 0 && (n*unit)/unit != n {
 			return fmt.Errorf("%q is too large", b)
 		}
-		*s = Bytes(n * unit)
+		*s = ByteSize(n * unit)
 		return nil
 	}
 	f, err := strconv.ParseFloat(t, 64)
 	if err != nil || f*float64(unit) >= 1<<62 || f != f {
 		return fmt.Errorf("%q is not a size", b)
 	}
-	*s = Bytes(f * float64(unit))
+	*s = ByteSize(f * float64(unit))
 	return nil
 }
 
 // String returns the number with the largest unit of which it is a multiple.
-func (s Bytes) String() string {
+func (s ByteSize) String() string {
 	for _, u := range byteUnits {
 		if s != 0 && u.n > 1 && int64(s)%u.n == 0 {
 			return strconv.FormatInt(int64(s)/u.n, 10) + u.name

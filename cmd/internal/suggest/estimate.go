@@ -196,7 +196,7 @@ func (h *history) choosePreset() (name, why string) {
 		return fmt.Sprintf("%s, so a window of %s samples is %s", every, count(window, ""), span(int64(window)*middle))
 	}
 	rate := perDay * float64(h.series) / 86400
-	budget := float64(config.Limit()) * 0.6
+	budget := float64(config.MemoryLimit()) * 0.6
 	switch {
 	case middle == 0:
 		return "default", "The rate of samples is not known; this is what suits most."

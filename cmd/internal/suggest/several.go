@@ -164,7 +164,7 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 	byEntry := map[string]*shape{} // nil: of several shapes
 	for _, o := range shapes {
 		for _, topic := range o.topics {
-			entry := config.Best(entries, topic)
+			entry := config.BestEntry(entries, topic)
 			if was, there := byEntry[entry]; there && was != o {
 				byEntry[entry] = nil
 				continue
@@ -174,7 +174,7 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 	}
 	for _, o := range shapes {
 		for _, topic := range o.topics {
-			entry := config.Best(entries, topic)
+			entry := config.BestEntry(entries, topic)
 			if byEntry[entry] == nil {
 				entry = topic
 			}
@@ -190,7 +190,7 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 		}
 		for _, o := range shapes {
 			for _, topic := range o.topics {
-				if config.Best(entries, topic) == entry {
+				if config.BestEntry(entries, topic) == entry {
 					all = append(all, topic)
 				}
 			}

@@ -17,7 +17,7 @@
 //	Summaries    summaries
 //	ScoreStates  states of scores: smoothers and ensembles
 //	Former       what transforms of values remember
-//	Interval     the open interval whose values are aggregated
+//	Interval     the open interval whose values are aggregated (interval.go; the functions are in package rules, aggregate.go)
 //
 // A Reader, with methods of the same names, reads it in the same order, and leaves out what the configuration has no use for.
 package series
