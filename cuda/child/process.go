@@ -268,10 +268,23 @@ func (c *Process) Release(l *Lane) {
 }
 
 // Ask sends a request and waits for the reply. Any error ends the child.
-func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (Reply, error) {
+func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (r Reply, err error) {
 	l.seq++
 	q.Seq = l.seq
-	r, err := l.exchange(q, deadline)
+	q.encode(&l.m)
+	message := l.m[:]
+	if q.Path != "" {
+		message = append(binary.LittleEndian.AppendUint32(message[:MessageBytes:MessageBytes], uint32(len(q.Path))), q.Path...)
+	}
+	if err = l.conn.SetDeadline(deadline); err == nil {
+		_, err = l.conn.Write(message)
+	}
+	if err == nil {
+		_, err = io.ReadFull(l.conn, l.m[:])
+	}
+	if err == nil {
+		r, err = decodeReply(&l.m)
+	}
 	switch {
 	case err == nil && r.Seq != q.Seq:
 		err = fmt.Errorf("reply %d to request %d", r.Seq, q.Seq)
@@ -292,25 +305,6 @@ func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (Reply, error) {
 	}
 	c.Fail(err)
 	return r, c.Failed()
-}
-
-// exchange sends a request and reads the reply.
-func (l *Lane) exchange(q *Request, deadline time.Time) (Reply, error) {
-	if err := l.conn.SetDeadline(deadline); err != nil {
-		return Reply{}, err
-	}
-	q.encode(&l.m)
-	message := l.m[:]
-	if q.Path != "" {
-		message = append(binary.LittleEndian.AppendUint32(message[:MessageBytes:MessageBytes], uint32(len(q.Path))), q.Path...)
-	}
-	if _, err := l.conn.Write(message); err != nil {
-		return Reply{}, err
-	}
-	if _, err := io.ReadFull(l.conn, l.m[:]); err != nil {
-		return Reply{}, err
-	}
-	return decodeReply(&l.m)
 }
 
 // Map maps a memory in the child, by its path, unless it is mapped. refused is the
