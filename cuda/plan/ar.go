@@ -15,8 +15,8 @@ var arKernels = []struct {
 	{"ar_run8", 0, 0, 8, 8}, {"ar_run16", 0, 0, 16, 8}, {"ar_run32", 0, 0, 32, 8},
 }
 
-// arPlan is the plan of op AR. In its classes, A is the shared memory of a series, in bytes: three float64 a weight, and the words
-// after the state's header. B is the dimension.
+// arPlan is the plan of op AR. In its classes, B is the dimension. A series has three float64 a weight in shared memory, and the words
+// after the state's header.
 var arPlan = opPlan{
 	op:      ar.Op,
 	kernels: []string{"ar_order16", "ar_order32", "ar_one8", "ar_one16", "ar_run8", "ar_run16", "ar_run32", "ar_largest"},
@@ -32,9 +32,10 @@ var arPlan = opPlan{
 			variant++
 		}
 		shared := (24*order + arKernels[variant].bytes*learnt + 15) &^ 15
-		return Class{ar.Op, uint32(variant), uint32(shared), t.Dim}, dim * (2*learnt + fresh*(200+20*order)) / 1000, true
+		c := Class{Op: ar.Op, Variant: uint32(variant), B: t.Dim}
+		c.Shared = uint32(shared * arSeries(c))
+		return c, dim * (2*learnt + fresh*(200+20*order)) / 1000, true
 	},
-	shared:   func(c Class) int { return int(c.A) * arSeries(c) },
 	launches: arLaunches,
 }
 
@@ -64,7 +65,7 @@ func arLaunches(c Class, p *builder, chains []chain) {
 		}
 		chains = chains[n:]
 	}
-	p.launch(kernel(k.name), series*k.lanes, int(c.A)*series)
+	p.launch(kernel(k.name), series*k.lanes, int(c.Shared))
 	if c.B > 1 {
 		p.again(kernel("ar_largest"), len(p.tiles)-int(p.launches[len(p.launches)-1].FirstTile), 256, 0)
 	}

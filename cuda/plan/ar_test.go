@@ -35,12 +35,13 @@ func TestARClass(t *testing.T) {
 	} {
 		task, params := arTask(t, c.order, c.dim, c.fresh)
 		class, cost, ok := arPlan.class(task, params)
-		if !ok || class.Variant != c.variant || int(class.B) != c.dim || arPlan.shared(class) > 200<<10 {
-			t.Errorf("%+v: %+v, %d bytes of a block, taken %v", c, class, arPlan.shared(class), ok)
+		if !ok || class.Variant != c.variant || int(class.B) != c.dim || class.Shared > 200<<10 {
+			t.Errorf("%+v: %+v, %d bytes of a block, taken %v", c, class, class.Shared, ok)
 		}
 		k := arKernels[c.variant]
-		if need := 24*c.order + k.bytes*c.order*(c.order+3)/2; int(class.A) < need || int(class.A) >= need+16 {
-			t.Errorf("%+v: %d bytes of a series, of which %d are used", c, class.A, need)
+		each := int(class.Shared) / arSeries(class)
+		if need := 24*c.order + k.bytes*c.order*(c.order+3)/2; each < need || each >= need+16 {
+			t.Errorf("%+v: %d bytes of a series, of which %d are used", c, each, need)
 		}
 		var p builder
 		var chains []chain

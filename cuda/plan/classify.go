@@ -64,7 +64,7 @@ func (c *classifier) classOf(t *detectors.Task) (int32, int) {
 	if ok {
 		if class, cost, ok := op.class(u, params); ok {
 			c.points, c.models = c.points || op.pointRows != nil, c.models || t.Model.Len > 0
-			e.class, e.cost = c.indexOf(op, class), max(cost, 1)
+			e.class, e.cost = c.indexOf(class), max(cost, 1)
 		}
 	}
 	return e.class, e.cost
@@ -82,12 +82,12 @@ func (c *classifier) classAgain(b *detectors.Batch, i, round int) (int32, int) {
 	if !ok {
 		return -1, 0
 	}
-	return c.indexOf(op, class), max(cost, 1)
+	return c.indexOf(class), max(cost, 1)
 }
 
-// indexOf returns the index of an op's class among those of the batch; -1 where the device has too little shared memory.
-func (c *classifier) indexOf(op *opPlan, class Class) int32 {
-	if c.shared > 0 && op.shared(class) > c.shared {
+// indexOf returns the index of a class among those of the batch; -1 where the device has too little shared memory.
+func (c *classifier) indexOf(class Class) int32 {
+	if c.shared > 0 && int(class.Shared) > c.shared {
 		return -1
 	}
 	k, known := c.index[class]

@@ -112,15 +112,14 @@ func (s *discordShape) threads() int {
 	return max(1, (n+32*rounds-1)/(32*rounds)) * 32
 }
 
-// discordClass returns a class of Discord: Variant is the index of the kernel; A the bytes of shared memory; B the threads and, << 16,
-// the scores of a block.
+// discordClass returns a class of Discord: Variant is the index of the kernel; B the threads and, << 16, the scores of a block.
 func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := discordShapeOf(t, params)
 	if !ok {
 		return Class{}, 0, false
 	}
 	cost := 1 + s.instructions()/8000 // 8 a picosecond are half of an H200's rate
-	return Class{Op: discord.Op, Variant: uint32(s.variant), A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost, true
+	return Class{Op: discord.Op, Variant: uint32(s.variant), B: uint32(s.threads() | s.each<<16), Shared: uint32(s.shared())}, cost, true
 }
 
 func discordLaunches(c Class, p *builder, chains []chain) {
@@ -133,12 +132,11 @@ func discordLaunches(c Class, p *builder, chains []chain) {
 			}
 		}
 	}
-	p.launch(kernel(discordKernels[c.Variant].name), int(c.B&0xffff), int(c.A))
+	p.launch(kernel(discordKernels[c.Variant].name), int(c.B&0xffff), int(c.Shared))
 }
 
 var discordPlan = opPlan{
 	op:      discord.Op,
 	kernels: []string{"discord_one", "discord_two", "discord_four", "discord_any"},
 	class:   discordClass, launches: discordLaunches,
-	shared: func(c Class) int { return int(c.A) },
 }

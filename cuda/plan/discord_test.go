@@ -77,8 +77,8 @@ func TestDiscordClass(t *testing.T) {
 		if c.variant == 3 {
 			need = c.dim*(rows+14) + longest + 2 + rows
 		}
-		if int(class.A) != 8*need {
-			t.Errorf("%+v: %d bytes of shared memory, of which %d are used", c, class.A, 8*need)
+		if int(class.Shared) != 8*need {
+			t.Errorf("%+v: %d bytes of shared memory, of which %d are used", c, class.Shared, 8*need)
 		}
 		p := builder{tasks: make([]Task, 2)}
 		for i := range p.tasks {

@@ -133,8 +133,8 @@ const (
 	discordsIsRanged
 )
 
-// discordsClass returns a class: A of a window is the shared memory in KB, rounded up so that growing
-// windows have few classes; A of a long series, and of one with range discords, is the number of values.
+// discordsClass returns a class. A of a long series, and of one with range discords, is the number of values. The shared memory
+// of a window is rounded up, so that growing windows have few classes.
 func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if extra := len(params) - discordsParamCount; extra != 0 && extra != 2 || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 ||
 		t.Scores.Len != t.Fresh {
@@ -150,7 +150,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		for m := s.least; m <= s.most; m += s.step {
 			cost += s.left(m)*s.left(m)/4000 + 60_000
 		}
-		return Class{Op: discord.OpTop, Variant: discordsIsRanged, A: uint32(s.n)}, cost,
+		return Class{Op: discord.OpTop, Variant: discordsIsRanged, A: uint32(s.n), Shared: discordsScanBytes}, cost,
 			int(t.Next.Len) == 2*count && int(t.Detail.Len)%(4*count) == 0 && int(t.Detail.Len) >= 8*count
 	}
 	if kept := int(t.Next.Len) - 2*count; int(t.Detail.Len) != 4*s.top*count || kept != 0 && kept != 4*s.top*count {
@@ -165,7 +165,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		if s.k > 1 { // all pairs, each by its products
 			cost = s.n * s.n / 4000 * (s.least + s.most) * s.lengths()
 		}
-		return Class{Op: discord.OpTop, Variant: discordsIsWindow, A: uint32(kb)}, s.dim * cost, true
+		return Class{Op: discord.OpTop, Variant: discordsIsWindow, Shared: uint32(kb << 10)}, s.dim * cost, true
 	}
 	cost, anchors := 0, s.anchors()
 	for m := s.least; m <= s.most; m += s.step {
@@ -179,15 +179,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		left := s.left(s.least + l*s.step)
 		cost += left * left / 4000
 	}
-	return Class{Op: discord.OpTop, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
-}
-
-// discordsShared is the shared memory of discordsLaunches.
-func discordsShared(c Class) int {
-	if c.Variant != discordsIsWindow {
-		return discordsScanBytes
-	}
-	return int(c.A) << 10
+	return Class{Op: discord.OpTop, Variant: discordsIsLong, A: uint32(s.n), Shared: discordsScanBytes}, cost, true
 }
 
 func discordsLaunches(c Class, p *builder, chains []chain) {
@@ -195,7 +187,7 @@ func discordsLaunches(c Class, p *builder, chains []chain) {
 		for _, ch := range chains {
 			p.tile(Tile{First: ch.first, Count: ch.count})
 		}
-		p.launch(kernel("discords_window"), discordsThreads, discordsShared(c))
+		p.launch(kernel("discords_window"), discordsThreads, int(c.Shared))
 		return
 	}
 	// One after the other, all in the same scratch memory.
@@ -350,5 +342,5 @@ var discordsPlan = opPlan{
 		"discords_count", "discords_anchors", "discords_lengths", "discords_leave",
 		"discords_probe32", "discords_scan32", "discords_candidates", "discords_mark", "discords_anchors32",
 		"discords_range", "discords_rank", "discords_close"},
-	class: discordsClass, shared: discordsShared, launches: discordsLaunches,
+	class: discordsClass, launches: discordsLaunches,
 }

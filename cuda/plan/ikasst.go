@@ -90,9 +90,9 @@ var ikasstPlan = opPlan{
 			return Class{}, 0, false
 		}
 		s, ps := ikasstBest(w, k, steps)
-		return Class{Op: sst.OpIKA, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
+		return Class{Op: sst.OpIKA, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8),
+			Shared: uint32(ikasstShared(s.rows, s.lanes, k))}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
-	shared: func(c Class) int { return ikasstShared(int(c.Variant), int(c.B&0xff), int(c.B>>8)) },
 	launches: func(c Class, p *builder, chains []chain) {
 		dim, lanes, k := int(c.A), int(c.B&0xff), int(c.B>>8)
 		series := 32 / lanes
@@ -108,6 +108,6 @@ var ikasstPlan = opPlan{
 		for _, c := range chains {
 			p.tile(Tile{First: c.first, Count: c.count, Part: part, Scratch: uint32(len(chains))})
 		}
-		p.launchGrid(kernel(fmt.Sprint("ikasst", c.Variant)), (len(chains)+each-1)/each, 32, ikasstShared(int(c.Variant), lanes, k))
+		p.launchGrid(kernel(fmt.Sprint("ikasst", c.Variant)), (len(chains)+each-1)/each, 32, int(c.Shared))
 	},
 }

@@ -255,8 +255,8 @@ const (
 )
 
 // knnClass returns a class of KNN: Variant is one of the above, a kernel's number among its kind, and,
-// << 8, threads a block or, of an index, passes of its sort; A is shared memory in KB and, << 16, the
-// blocks of a task or, of knn_recent, the tasks of a block; B is scratch memory in 256 bytes.
+// << 8, threads a block or, of an index, passes of its sort; A is the blocks of a task or, of knn_recent, the
+// tasks of a block; B is scratch memory in 256 bytes.
 func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if t.Model.Len > 0 {
 		return knnReferenceClass(t, params)
@@ -270,21 +270,21 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		n := s.before()
 		warps := max(1, min(4, s.fresh, 1<<12/n))
 		if line {
-			c := Class{Op: knn.Op, Variant: uint32(knnIsBeforeLine | 32*warps<<8), A: uint32((warps*n*4+1023)/1024 | 1<<16)}
+			c := Class{Op: knn.Op, Variant: uint32(knnIsBeforeLine | 32*warps<<8), A: 1, Shared: wholeKB(warps * n * 4)}
 			return c, s.fresh*(n*20+4000)/20000 + 1, true
 		}
 		if kind, ok := s.recent(params); ok {
 			shared := knnLanes / 32 * 4 * ((32<<kind+knnDim/knnRun)*knnPitch + knnDim + knnRecentK)
 			tasks := max(1, 4/s.fresh)
-			c := Class{Op: knn.Op, Variant: uint32(knnIsRecent + kind | knnLanes<<8), A: uint32((shared+1023)/1024 | tasks<<16)}
+			c := Class{Op: knn.Op, Variant: uint32(knnIsRecent + kind | knnLanes<<8), A: uint32(tasks), Shared: wholeKB(shared)}
 			return c, s.fresh*(n*(s.width+8)+4000)/10000 + 1, true
 		}
-		c := Class{Op: knn.Op, Variant: uint32(knnIsBefore | 32*warps<<8), A: uint32((warps*n*8+1023)/1024 | 1<<16)}
+		c := Class{Op: knn.Op, Variant: uint32(knnIsBefore | 32*warps<<8), A: 1, Shared: wholeKB(warps * n * 8)}
 		return c, s.fresh*(n*(s.width+40)+4000)/20000 + 1, true
 	}
 	if line && s.n <= lineMost {
 		l := lineShapeOf(s.n)
-		c := Class{Op: knn.Op, Variant: uint32(knnIsLine + l.kernel() | l.threads()<<8), A: uint32((l.bytes(0, 0)+1023)/1024 | 1<<16)}
+		c := Class{Op: knn.Op, Variant: uint32(knnIsLine + l.kernel() | l.threads()<<8), A: 1, Shared: wholeKB(l.bytes(0, 0))}
 		return c, l.cost(8 * s.others), true
 	}
 	cost := int(float64(s.n)*float64(s.n)*float64(2*s.width+8)/20000) + s.n/2 + 1
@@ -301,11 +301,11 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 				variant, shared, scratch = knnIsWindow+log, a, b
 			}
 		}
-		return Class{Op: knn.Op, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | 1<<16),
-			B: uint32(knnRounded(scratch))}, cost, true
+		return Class{Op: knn.Op, Variant: uint32(variant | g.threads()<<8), A: 1,
+			B: uint32(knnRounded(scratch)), Shared: wholeKB(shared)}, cost, true
 	}
 	if g, ok := s.index(int(t.Dim), params.Bool(knnParamNeighbours)); ok {
-		c := Class{Op: knn.Op, Variant: uint32(knnIsIndex + g.kernel | g.passes<<8), A: uint32(g.blocks << 16), B: uint32(knnRounded(g.scratch))}
+		c := Class{Op: knn.Op, Variant: uint32(knnIsIndex + g.kernel | g.passes<<8), A: uint32(g.blocks), B: uint32(knnRounded(g.scratch))}
 		return c, s.n*(1+s.others*s.width/40) + 100_000, true
 	}
 	if s.n > knnScanned {
@@ -319,9 +319,12 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if g.steps > 0 {
 		variant |= knnTensor
 	}
-	return Class{Op: knn.Op, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks << 16),
+	return Class{Op: knn.Op, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks),
 		B: uint32(knnRounded(g.scratch))}, g.cost(&s), true
 }
+
+// wholeKB rounds shared memory up to whole KB, so that there are few classes.
+func wholeKB(bytes int) uint32 { return uint32((bytes + 1023) &^ 1023) }
 
 // knnRounded rounds scratch memory, in 256 bytes, up to a value of few, so that there are few classes.
 func knnRounded(bytes int) int {
@@ -341,7 +344,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		return
 	}
 	variant, threads := int(c.Variant&0xff), int(c.Variant&^knnTensor>>8)
-	shared, blocks, scratch := knnSharedBytes(c), c.A>>16, int(c.B)*256
+	shared, blocks, scratch := int(c.Shared), c.A, int(c.B)*256
 	name := "knn_window"
 	switch {
 	case variant == knnIsBefore:
@@ -368,7 +371,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		return
 	}
 	if variant >= knnIsIndex {
-		blocks = uint32(min(max(knnIndexBlocks*p.sms, knnIndexDim), int(c.A>>16))) // one for each coordinate, at least
+		blocks = uint32(min(max(knnIndexBlocks*p.sms, knnIndexDim), int(c.A))) // one for each coordinate, at least
 	}
 	p.launchInTurns(chains, blocks, blocks<<16, scratch, knnMemory, func(int) {
 		if variant >= knnIsIndex {
@@ -398,15 +401,6 @@ func together(chains []chain, tasks uint32) []chain {
 	return joined
 }
 
-// knnSharedBytes is the shared memory of knnLaunches.
-func knnSharedBytes(c Class) int {
-	if c.Variant == knnIsReference {
-		s := referenceOf(c)
-		return s.bytes(s.warps())
-	}
-	return int(c.A&0xffff) << 10
-}
-
 var knnPlan = opPlan{
 	op: knn.Op,
 	kernels: []string{"knn_before", "knn_before_line", "knn_recent_1", "knn_recent_2", "knn_recent_4",
@@ -417,5 +411,5 @@ var knnPlan = opPlan{
 		"knn_index_extent", "knn_index_keys", "knn_index_count", "knn_index_scatter", "knn_index_leaves_2", "knn_index_leaves_4",
 		"knn_nearest_2_10", "knn_nearest_2_20", "knn_nearest_2_32", "knn_nearest_2_50", "knn_nearest_2_64",
 		"knn_nearest_4_10", "knn_nearest_4_20", "knn_nearest_4_32", "knn_nearest_4_50", "knn_nearest_4_64"},
-	class: knnClass, shared: knnSharedBytes, launches: knnLaunches, models: true, pointRows: knnPointRows, rowParams: knnRowParams,
+	class: knnClass, launches: knnLaunches, models: true, pointRows: knnPointRows, rowParams: knnRowParams,
 }

@@ -60,7 +60,8 @@ func knnReferenceClass(t *detectors.Task, params detectors.Words) (Class, int, b
 	s := referenceShapeOf(width, k)
 	n := (int(t.Model.Len) - referenceHead) / width // of a model that fits the rows, at most
 	cost := int(float64(t.Fresh) * (3 + float64(n)*float64(width+1)/8000))
-	return Class{Op: t.Op, Variant: knnIsReference, A: uint32(s.points | s.room<<16), B: uint32(width)}, cost + 1, true
+	return Class{Op: t.Op, Variant: knnIsReference, A: uint32(s.points | s.room<<16), B: uint32(width),
+		Shared: uint32(s.bytes(s.warps()))}, cost + 1, true
 }
 
 // referenceOf returns the sizes of a class's blocks.

@@ -27,8 +27,8 @@ func TestKNNReferenceClass(t *testing.T) {
 		if ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
-		if ok && (class.Variant != knnIsReference || knnPlan.shared(class) > referenceShared) {
-			t.Errorf("%+v: class %+v, %d bytes of shared memory", c, class, knnPlan.shared(class))
+		if ok && (class.Variant != knnIsReference || class.Shared > referenceShared) {
+			t.Errorf("%+v: class %+v, %d bytes of shared memory", c, class, class.Shared)
 		}
 	}
 	for width := 1; width <= knnDim; width++ {

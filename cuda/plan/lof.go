@@ -172,8 +172,8 @@ const (
 	lofSet     = lofLine + 4 // many blocks a task; see lofset.go
 )
 
-// lofClass returns a class of LOF: Variant is a kernel, and threads a block << 8; A is shared memory in
-// KB and, << 16, the blocks of a task; B is scratch memory in 256 bytes.
+// lofClass returns a class of LOF: Variant is a kernel, and threads a block << 8; A is the blocks of a task; B is scratch memory
+// in 256 bytes.
 func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if c, cost, ok := lofLineClass(t, params); ok {
 		return c, cost, true
@@ -214,7 +214,7 @@ func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	for step := 1; scratch > 8*step; step *= 2 {
 		scratch = (scratch + step - 1) / step * step
 	}
-	c := Class{Op: lof.Op, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | parts<<16), B: uint32(scratch)}
+	c := Class{Op: lof.Op, Variant: uint32(variant | g.threads()<<8), A: uint32(parts), B: uint32(scratch), Shared: wholeKB(shared)}
 	searches := g.padded
 	if g.some {
 		searches = min(searches, g.fresh*(g.k+1)*(g.k+1)/2)
@@ -240,7 +240,7 @@ func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	if fresh*(k+1)*2 <= n {
 		steps /= 8
 	}
-	c := Class{Op: lof.Op, Variant: uint32(lofLine + s.kernel() | s.threads()<<8), A: uint32((s.bytes(8, 2)+1023)/1024 | 1<<16)}
+	c := Class{Op: lof.Op, Variant: uint32(lofLine + s.kernel() | s.threads()<<8), A: 1, Shared: wholeKB(s.bytes(8, 2))}
 	return c, s.cost(steps), true
 }
 
@@ -250,8 +250,8 @@ func lofLaunches(c Class, p *builder, chains []chain) {
 		lofSetLaunches(c, p, chains)
 		return
 	}
-	shared, parts, scratch := lofSharedBytes(c), c.A>>16, int(c.B)*256
-	p.launchInTurns(chains, parts, 0, scratch, lofMemory, func(int) {
+	shared, scratch := int(c.Shared), int(c.B)*256
+	p.launchInTurns(chains, c.A, 0, scratch, lofMemory, func(int) {
 		if variant < lofShared || variant >= lofLine {
 			p.launch(kernel(lofKernels[variant]), threads, shared)
 			return
@@ -267,11 +267,8 @@ func lofLaunches(c Class, p *builder, chains []chain) {
 	})
 }
 
-// lofSharedBytes returns the shared memory of lofLaunches.
-func lofSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
-
 var lofPlan = opPlan{
 	op:      lof.Op,
 	kernels: append([]string{"lof_load", "lof_density", "lof_virtual", "lof_score", "lof_set_density", "lof_set_score"}, lofKernels...),
-	class:   lofClass, shared: lofSharedBytes, launches: lofLaunches,
+	class:   lofClass, launches: lofLaunches,
 }

@@ -42,14 +42,14 @@ func lofSetClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if g.steps > 0 {
 		kind |= knnTensor
 	}
-	c := Class{Op: lof.Op, Variant: uint32(lofSet + kind), A: uint32(g.blocks << 16), B: uint32(knnRounded(scratch))}
+	c := Class{Op: lof.Op, Variant: uint32(lofSet + kind), A: uint32(g.blocks), B: uint32(knnRounded(scratch))}
 	return c, g.cost(&s) + s.n*s.k/50, true
 }
 
 // lofSetLaunches adds the launches of a class of sets, a task's after the other's: of each set alone
 // all blocks of a device have work.
 func lofSetLaunches(c Class, p *builder, chains []chain) {
-	scratch, blocks := p.scratch(int(c.B)*256), c.A>>16
+	scratch, blocks := p.scratch(int(c.B)*256), c.A
 	for _, ch := range chains {
 		for i := range ch.count {
 			for block := range blocks {

@@ -10,6 +10,7 @@ import (
 type Class struct {
 	Op            detectors.Op
 	Variant, A, B uint32
+	Shared        uint32 // most shared memory of a launch, in bytes; the CPU scores the tasks where a device has less
 }
 
 // chain is a run of tasks in plan order that one block computes in order, each with the Next of its
@@ -29,9 +30,6 @@ type opPlan struct {
 	// parameters only, not on offsets or the carry. So a task's kernel, and with it every bit of its
 	// result, depends on that task alone.
 	class func(t *detectors.Task, params detectors.Words) (c Class, cost int, ok bool)
-	// shared returns the most shared memory of a launch of the class, in bytes; the CPU scores its
-	// tasks where a device has less.
-	shared func(c Class) int
 	// launches adds the tiles and launches of a class (builder.tile, builder.launch). The chains lie in
 	// plan order and by falling cost, so that the long ones begin first.
 	launches func(c Class, p *builder, chains []chain)

@@ -365,7 +365,6 @@ func TestRounds(t *testing.T) {
 	testPlan(t, sst.OpIKA)
 	op := byOp[sst.OpIKA]
 	op.rounds = 3
-	op.shared = func(Class) int { return 0 }
 	op.again = func(t *detectors.Task, params detectors.Words, round int, next detectors.Words) (Class, int, bool) {
 		return Class{Op: t.Op, A: uint32(10 * round), B: next[0]}, 1, true
 	}
@@ -395,7 +394,7 @@ func TestRounds(t *testing.T) {
 			if task.Carry != b.Tasks[0].Next || p.later != 1 {
 				t.Errorf("its carry is %+v, want what it has left at %+v", task.Carry, b.Tasks[0].Next)
 			}
-			if want := (Class{sst.OpIKA, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes.list[len(p.classes.list)-1] != want {
+			if want := (Class{Op: sst.OpIKA, A: 20, B: b.Out[b.Tasks[0].Next.Off]}); p.classes.list[len(p.classes.list)-1] != want {
 				t.Errorf("its class is %+v, want %+v", p.classes.list, want)
 			}
 		}

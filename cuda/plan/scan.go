@@ -74,10 +74,14 @@ func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if direction == int(scan.Both) {
 		strips *= 2
 	}
+	shared := scanThreads / 32 * scanShared(columns)
+	if replicates > 0 {
+		shared = scanNullShared(rows, columns)
+	}
 	cost := rows*columns/4 + (top+replicates)*(strips*runs/4000+1000)
 	return Class{
 		Op: scan.Op, Variant: uint32(replicates | int(model)<<28 | direction<<30), A: uint32(rows | columns<<16),
-		B: uint32(high | wide<<11 | top<<22),
+		B: uint32(high | wide<<11 | top<<22), Shared: uint32(shared),
 	}, cost, true
 }
 
@@ -213,12 +217,6 @@ var scanPlan = opPlan{
 		"scan_search_values", "scan_guide",
 		"scan_null", "scan_null_general", "scan_finish"},
 	class: scanClass, launches: scanLaunches,
-	shared: func(c Class) int {
-		if rows, columns := int(c.A&0xffff), int(c.A>>16); scanReplicates(c) > 0 {
-			return scanNullShared(rows, columns)
-		}
-		return scanThreads / 32 * scanShared(int(c.A>>16))
-	},
 	divides: func(c Class) bool { return scan.Divides(int(c.B>>22), scanReplicates(c)) },
 	merge:   scan.Merge,
 }

@@ -146,15 +146,10 @@ var svdsstPlan = opPlan{
 		c.Variant |= svdsstAgain
 		return c, svdsstDearer * cost, ok
 	},
-	shared: func(c Class) int {
-		w := int(c.B & 0xffff)
-		shared, _ := svdsstShapeOf(w).memory(w, int(c.B>>16))
-		return shared
-	},
 	launches: func(c Class, p *builder, chains []chain) {
 		w, again := int(c.B&0xffff), c.Variant&svdsstAgain != 0
 		s := svdsstShapeOf(w)
-		shared, scratch := s.memory(w, int(c.B>>16))
+		_, scratch := s.memory(w, int(c.B>>16))
 		first, end, rows := chains[0].first, chains[0].first, 0
 		for _, c := range chains {
 			end += c.count
@@ -210,7 +205,7 @@ var svdsstPlan = opPlan{
 		for i := range SVDSSTHeads {
 			p.tiles[head+i] = heads.tile(i)
 		}
-		p.launchGrid(kernel(fmt.Sprint("svdsst", s.rows)), grid, 32*s.warps, shared)
+		p.launchGrid(kernel(fmt.Sprint("svdsst", s.rows)), grid, 32*s.warps, int(c.Shared))
 		if again {
 			p.again(kernel("svdsst_dense"), blocks, dense.threads, dense.shared)
 		}
@@ -228,6 +223,8 @@ func svdsstClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		return Class{}, 0, false
 	}
 	cost := 100 + w*w*(40+2*rank)/5000
-	return Class{Op: sst.OpSVD, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
+	s := svdsstShapeOf(w)
+	shared, _ := s.memory(w, rank)
+	return Class{Op: sst.OpSVD, Variant: uint32(s.rows), A: t.Dim, B: uint32(w | rank<<16), Shared: uint32(shared)},
 		int(t.Dim*t.Fresh) * cost, true
 }

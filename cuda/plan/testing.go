@@ -61,8 +61,7 @@ func SetModels(op detectors.Op) (undo func()) {
 func SetKernel(op detectors.Op, test int) (undo func()) {
 	return set(op, func(p *opPlan) {
 		*p = opPlan{
-			class:  func(t *detectors.Task, _ detectors.Words) (Class, int, bool) { return Class{Op: t.Op}, 1, true },
-			shared: func(Class) int { return 0 },
+			class: func(t *detectors.Task, _ detectors.Words) (Class, int, bool) { return Class{Op: t.Op}, 1, true },
 			launches: func(_ Class, p *builder, chains []chain) {
 				for _, c := range chains {
 					p.tile(Tile{First: c.first, Count: c.count})

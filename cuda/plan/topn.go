@@ -100,7 +100,7 @@ var topnPlan = opPlan{
 	op: knn.OpTopN,
 	kernels: append([]string{"topn_begin", "topn_survey", "topn_keys", "topn_tally", "topn_scatter", "topn_step"},
 		topnKernels()...),
-	class: topnClass, shared: func(Class) int { return 0 }, launches: topnLaunches,
+	class: topnClass, launches: topnLaunches,
 }
 
 // topnKernels returns the names of the kernels that there is one of for each padded width.

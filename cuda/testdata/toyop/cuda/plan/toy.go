@@ -11,7 +11,6 @@ var toyPlan = opPlan{
 	class: func(t *detectors.Task, _ detectors.Words) (Class, int, bool) {
 		return Class{Op: toy.Op}, int(10 * t.Fresh * t.Dim), true
 	},
-	shared: func(Class) int { return 0 },
 	rounds: 4, repeats: true, // 16 rows each
 	launches: func(_ Class, p *builder, chains []chain) {
 		for _, c := range chains {
