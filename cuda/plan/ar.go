@@ -65,8 +65,8 @@ func arLaunches(c Class, p *builder, chains []chain) {
 		}
 		chains = chains[n:]
 	}
-	p.launch(kernel(k.name), series*k.lanes, int(c.Shared))
+	p.launch(k.name, blockATile, series*k.lanes, int(c.Shared))
 	if c.B > 1 {
-		p.again(kernel("ar_largest"), len(p.tiles)-int(p.launches[len(p.launches)-1].FirstTile), 256, 0)
+		p.again("ar_largest", blockATile, 256, 0)
 	}
 }

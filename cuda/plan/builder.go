@@ -38,40 +38,37 @@ func (b *builder) reset(tasks []Task, in detectors.Words, shared, sms int) {
 	b.tiles, b.launches, b.launched, b.scratchBytes, b.zeroes = b.tiles[:0], b.launches[:0], 0, 0, b.zeroes[:0]
 }
 
-// kernel returns the index of a kernel.
-func kernel(name string) uint32 {
-	i := slices.Index(names, name)
-	if i < 0 {
-		panic(fmt.Sprintf("plan: %q is none of the kernels that plans name", name))
-	}
-	return uint32(i)
-}
-
 // tile adds a block's work to the next launch.
 func (b *builder) tile(t Tile) { b.tiles = append(b.tiles, t) }
 
-// launch adds a launch of the tiles since the last launch, a block each.
-func (b *builder) launch(kernel uint32, block, shared int) {
-	b.launchGrid(kernel, len(b.tiles)-b.launched, block, shared)
-}
+// blockATile is the grid of a launch with a block for each tile.
+const blockATile = 0
 
-// launchGrid is launch for a kernel whose blocks find their tiles themselves.
-func (b *builder) launchGrid(kernel uint32, grid, block, shared int) {
-	if b.launched == len(b.tiles) {
+// launch adds a launch of a kernel on the tiles since the last launch, if there are any: of grid blocks, or blockATile, of block
+// threads each, with shared bytes of dynamic shared memory.
+func (b *builder) launch(kernel string, grid, block, shared int) {
+	tiles := len(b.tiles) - b.launched
+	if tiles == 0 {
 		return
 	}
+	index := slices.Index(names, kernel)
+	if index < 0 {
+		panic(fmt.Sprintf("plan: %q is none of the kernels that plans name", kernel))
+	}
+	if grid == blockATile {
+		grid = tiles
+	}
 	b.launches = append(b.launches, Launch{
-		Kernel: kernel, Grid: uint32(grid), Block: uint32(block), Shared: uint32(shared),
-		FirstTile: uint32(b.launched), Tiles: uint32(len(b.tiles) - b.launched),
+		Kernel: uint32(index), Grid: uint32(grid), Block: uint32(block), Shared: uint32(shared),
+		FirstTile: uint32(b.launched), Tiles: uint32(tiles),
 	})
 	b.launched = len(b.tiles)
 }
 
-// again adds a launch of another kernel on the tiles of the last launch: an op's next phase.
-func (b *builder) again(kernel uint32, grid, block, shared int) {
-	l := b.launches[len(b.launches)-1]
-	l.Kernel, l.Grid, l.Block, l.Shared = kernel, uint32(grid), uint32(block), uint32(shared)
-	b.launches = append(b.launches, l)
+// again adds a launch on the tiles of the last launch, since which none was added: an op's next phase.
+func (b *builder) again(kernel string, grid, block, shared int) {
+	b.launched = int(b.launches[len(b.launches)-1].FirstTile)
+	b.launch(kernel, grid, block, shared)
 }
 
 // launchInTurns adds tiles for all tasks of chains, one for each part of a task with the part's number and flags in Part.

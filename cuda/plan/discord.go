@@ -132,7 +132,7 @@ func discordLaunches(c Class, p *builder, chains []chain) {
 			}
 		}
 	}
-	p.launch(kernel(discordKernels[c.Variant].name), int(c.B&0xffff), int(c.Shared))
+	p.launch(discordKernels[c.Variant].name, blockATile, int(c.B&0xffff), int(c.Shared))
 }
 
 var discordPlan = opPlan{

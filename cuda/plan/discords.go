@@ -187,7 +187,7 @@ func discordsLaunches(c Class, p *builder, chains []chain) {
 		for _, ch := range chains {
 			p.tile(Tile{First: ch.first, Count: ch.count})
 		}
-		p.launch(kernel("discords_window"), discordsThreads, int(c.Shared))
+		p.launch("discords_window", blockATile, discordsThreads, int(c.Shared))
 		return
 	}
 	// One after the other, all in the same scratch memory.
@@ -222,7 +222,7 @@ func discordsLaunches(c Class, p *builder, chains []chain) {
 				}
 				s.addProbe(p, 1, false)
 				s.addProfile(p, m, false)
-				p.again(kernel("discords_pick"), 1, discordsPick, 0)
+				p.again("discords_pick", 1, discordsPick, 0)
 			}
 		}
 	}
@@ -231,8 +231,8 @@ func discordsLaunches(c Class, p *builder, chains []chain) {
 // addDescribe launches the kernels that compute means, norms and steps of each tile.
 func (s *discordsShape) addDescribe(p *builder, tiles int) {
 	each := s.describing()
-	p.launchGrid(kernel("discords_describe"), tiles*each, 256, 0)
-	p.again(kernel("discords_step"), tiles*each, 256, 0)
+	p.launch("discords_describe", tiles*each, 256, 0)
+	p.again("discords_step", tiles*each, 256, 0)
 }
 
 // describing is the number of blocks that describe the subsequences of a length.
@@ -248,7 +248,7 @@ func (s *discordsShape) addProbe(p *builder, tiles int, single bool) {
 	if single {
 		name, rows, bytes = "discords_probe32", discordsChunk32, discordsScan32Bytes
 	}
-	p.again(kernel(name), tiles*((left+rows-1)/rows), discordsThreads, bytes)
+	p.again(name, tiles*((left+rows-1)/rows), discordsThreads, bytes)
 }
 
 // addProfile launches the scan of all pairs of a length, and the distances that follow.
@@ -258,9 +258,9 @@ func (s *discordsShape) addProfile(p *builder, m int, single bool) {
 		if single {
 			name, bytes = "discords_scan32", discordsScan32Bytes
 		}
-		p.again(kernel(name), discordsScan(left), discordsThreads, bytes)
+		p.again(name, discordsScan(left), discordsThreads, bytes)
 	}
-	p.again(kernel("discords_finish"), (s.n-m+1+7)/8, 256, 0)
+	p.again("discords_finish", (s.n-m+1+7)/8, 256, 0)
 }
 
 // addSingle launches the scan in float32, and the search in float64 for the discords among its
@@ -268,14 +268,14 @@ func (s *discordsShape) addProfile(p *builder, m int, single bool) {
 // form in float32 and another in float64, so each scan begins without limits.
 func (s *discordsShape) addSingle(p *builder, m int, begun bool) {
 	if begun {
-		p.again(kernel("discords_step"), s.describing(), 256, 0)
+		p.again("discords_step", s.describing(), 256, 0)
 	}
 	s.addProbe(p, 1, true)
 	s.addProfile(p, m, true)
-	p.again(kernel("discords_candidates"), 1, discordsPick, 0)
-	p.again(kernel("discords_mark"), (s.n-m+1+255)/256, 256, 0)
+	p.again("discords_candidates", 1, discordsPick, 0)
+	p.again("discords_mark", (s.n-m+1+255)/256, 256, 0)
 	s.addRadius(p, m)
-	p.again(kernel("discords_step"), s.describing(), 256, 0)
+	p.again("discords_step", s.describing(), 256, 0)
 }
 
 // addRadius launches the search for the discords of a length by a radius: the one in the task's
@@ -283,10 +283,10 @@ func (s *discordsShape) addSingle(p *builder, m int, begun bool) {
 // once.
 func (s *discordsShape) addRadius(p *builder, m int) {
 	count := s.n - m + 1
-	p.again(kernel("discords_near"), (count+discordsChunk-1)/discordsChunk, discordsThreads, discordsScanBytes)
-	p.again(kernel("discords_rest"), discordsSlots, discordsThreads, discordsScanBytes)
-	p.again(kernel("discords_among"), (count+7)/8, 256, 0)
-	p.again(kernel("discords_choose"), 1, discordsPick, 0)
+	p.again("discords_near", (count+discordsChunk-1)/discordsChunk, discordsThreads, discordsScanBytes)
+	p.again("discords_rest", discordsSlots, discordsThreads, discordsScanBytes)
+	p.again("discords_among", (count+7)/8, 256, 0)
+	p.again("discords_choose", 1, discordsPick, 0)
 }
 
 // addRanged launches the search for the range discords of a length, by number, of which the detail has room for as many as are kept.
@@ -297,10 +297,10 @@ func (s *discordsShape) addRanged(p *builder, length, kept int) {
 	}
 	s.addProbe(p, 1, false)
 	s.addProfile(p, m, false)
-	p.again(kernel("discords_range"), 1, discordsPick, 0)
-	p.again(kernel("discords_rank"), (kept+255)/256, 256, 0)
+	p.again("discords_range", 1, discordsPick, 0)
+	p.again("discords_rank", (kept+255)/256, 256, 0)
 	if length == s.lengths()-1 {
-		p.again(kernel("discords_close"), 1, discordsPick, 0)
+		p.again("discords_close", 1, discordsPick, 0)
 	}
 }
 
@@ -322,16 +322,16 @@ func (s *discordsShape) addLengths(p *builder, task uint32, anchors []int) {
 	if s.single {
 		scan, bytes = "discords_anchors32", discordsScan32Bytes
 	}
-	p.again(kernel(scan), len(anchors)*blocks, discordsThreads, bytes)
+	p.again(scan, len(anchors)*blocks, discordsThreads, bytes)
 	slots := max(1, min(discordsSlots, s.lengths(), discordsSlotsBytes/s.arrays()))
 	p.tile(Tile{First: task, Count: uint32(len(anchors)), Scratch: p.scratch(8 * (s.n + 1))})
 	p.tile(Tile{First: task, Count: each, Part: extremes + uint32(len(anchors)), Scratch: p.scratch(slots * s.arrays())})
 	for k := range anchors {
 		p.tile(anchor(k))
 	}
-	p.launchGrid(kernel("discords_count"), 1, discordsPick, 0)
-	p.again(kernel("discords_lengths"), slots, discordsThreads, discordsScanBytes)
-	p.again(kernel("discords_leave"), 1, discordsPick, 0)
+	p.launch("discords_count", 1, discordsPick, 0)
+	p.again("discords_lengths", slots, discordsThreads, discordsScanBytes)
+	p.again("discords_leave", 1, discordsPick, 0)
 }
 
 var discordsPlan = opPlan{

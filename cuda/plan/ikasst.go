@@ -108,6 +108,6 @@ var ikasstPlan = opPlan{
 		for _, c := range chains {
 			p.tile(Tile{First: c.first, Count: c.count, Part: part, Scratch: uint32(len(chains))})
 		}
-		p.launchGrid(kernel(fmt.Sprint("ikasst", c.Variant)), (len(chains)+each-1)/each, 32, int(c.Shared))
+		p.launch(fmt.Sprint("ikasst", c.Variant), (len(chains)+each-1)/each, 32, int(c.Shared))
 	},
 }

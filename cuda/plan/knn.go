@@ -219,15 +219,14 @@ func (g *knnSet) cost(s *knnShape) int {
 // launch adds the launches of a search of sets by all blocks of the device, for the tiles since the last
 // launch.
 func (g *knnSet) launch(p *builder) {
-	grid := len(p.tiles) - p.launched
-	p.launch(kernel("knn_peaks"), 256, 0)
-	p.again(kernel("knn_load"), grid, 256, 0)
+	p.launch("knn_peaks", blockATile, 256, 0)
+	p.again("knn_load", blockATile, 256, 0)
 	if g.steps > 0 {
-		p.again(kernel("knn_halves"), grid, 256, 0)
-		p.again(kernel(fmt.Sprint("knn_tensor_", 16*g.steps)), grid, knnLanes, 0)
+		p.again("knn_halves", blockATile, 256, 0)
+		p.again(fmt.Sprint("knn_tensor_", 16*g.steps), blockATile, knnLanes, 0)
 	}
-	p.again(kernel(fmt.Sprint("knn_scan_", g.most)), grid, knnLanes, 0)
-	p.again(kernel("knn_finish"), grid, knnLanes, 0)
+	p.again(fmt.Sprint("knn_scan_", g.most), blockATile, knnLanes, 0)
+	p.again("knn_finish", blockATile, knnLanes, 0)
 }
 
 // knnSetOf returns what launch needs, by the number of a kernel among knnScans.
@@ -367,7 +366,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 		for _, ch := range chains {
 			p.tile(Tile{First: ch.first, Count: ch.count})
 		}
-		p.launch(kernel(name), threads, shared)
+		p.launch(name, blockATile, threads, shared)
 		return
 	}
 	if variant >= knnIsIndex {
@@ -379,7 +378,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 			return
 		}
 		if variant < knnIsScan {
-			p.launch(kernel(name), threads, shared)
+			p.launch(name, blockATile, threads, shared)
 			return
 		}
 		g := knnSetOf(variant-knnIsScan, c.Variant&knnTensor != 0)

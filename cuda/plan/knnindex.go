@@ -65,15 +65,14 @@ func knnNearestKernel(kind int) string {
 
 // launchIndexed adds the launches of the tiles since the last launch.
 func launchIndexed(p *builder, variant, passes int) {
-	grid := len(p.tiles) - p.launched
 	kind := variant - knnIsIndex
 	wide := 2 << (kind / len(knnNearest))
-	p.launch(kernel("knn_index_extent"), 256, 0)
-	p.again(kernel("knn_index_keys"), grid, 256, 0)
+	p.launch("knn_index_extent", blockATile, 256, 0)
+	p.again("knn_index_keys", blockATile, 256, 0)
 	for range passes {
-		p.again(kernel("knn_index_count"), grid, 512, 0)
-		p.again(kernel("knn_index_scatter"), grid, 512, 0)
+		p.again("knn_index_count", blockATile, 512, 0)
+		p.again("knn_index_scatter", blockATile, 512, 0)
 	}
-	p.again(kernel(fmt.Sprint("knn_index_leaves_", wide)), grid, 256, 0)
-	p.again(kernel(knnNearestKernel(kind)), grid, knnLanes, 0)
+	p.again(fmt.Sprint("knn_index_leaves_", wide), blockATile, 256, 0)
+	p.again(knnNearestKernel(kind), blockATile, knnLanes, 0)
 }

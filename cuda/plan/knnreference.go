@@ -103,7 +103,7 @@ func launchReference(c Class, p *builder, chains []chain) {
 	for _, r := range runs {
 		p.tile(r)
 	}
-	p.launchGrid(kernel("knn_reference"), len(blocks), 32*warps, s.bytes(warps))
+	p.launch("knn_reference", len(blocks), 32*warps, s.bytes(warps))
 }
 
 // byModel returns the tasks of chains, those of one model one after the other, and the number of their fresh rows.

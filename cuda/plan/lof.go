@@ -253,17 +253,16 @@ func lofLaunches(c Class, p *builder, chains []chain) {
 	shared, scratch := int(c.Shared), int(c.B)*256
 	p.launchInTurns(chains, c.A, 0, scratch, lofMemory, func(int) {
 		if variant < lofShared || variant >= lofLine {
-			p.launch(kernel(lofKernels[variant]), threads, shared)
+			p.launch(lofKernels[variant], blockATile, threads, shared)
 			return
 		}
-		blocks := len(p.tiles) - p.launched
-		p.launch(kernel("lof_load"), 256, 0)
-		p.again(kernel(lofKernels[variant]), blocks, threads, shared)
-		p.again(kernel("lof_density"), blocks, lofPartPlaces, 0)
+		p.launch("lof_load", blockATile, 256, 0)
+		p.again(lofKernels[variant], blockATile, threads, shared)
+		p.again("lof_density", blockATile, lofPartPlaces, 0)
 		if c.Variant&lofVirtual != 0 {
-			p.again(kernel("lof_virtual"), blocks, 256, 0)
+			p.again("lof_virtual", blockATile, 256, 0)
 		}
-		p.again(kernel("lof_score"), blocks, lofPartPlaces, 0)
+		p.again("lof_score", blockATile, lofPartPlaces, 0)
 	})
 }
 

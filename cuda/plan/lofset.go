@@ -57,9 +57,8 @@ func lofSetLaunches(c Class, p *builder, chains []chain) {
 			}
 			g := knnSetOf(int(c.Variant&^knnTensor)-lofSet, c.Variant&knnTensor != 0)
 			g.launch(p)
-			grid := int(blocks)
-			p.again(kernel("lof_set_density"), grid, 256, 0)
-			p.again(kernel("lof_set_score"), grid, 256, 0)
+			p.again("lof_set_density", blockATile, 256, 0)
+			p.again("lof_set_score", blockATile, 256, 0)
 		}
 	}
 }

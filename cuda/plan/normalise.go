@@ -133,7 +133,7 @@ func (z *normaliser) launch(b *detectors.Batch, segments *segments, classes []Cl
 			p.tile(Tile{four[0], four[1], four[2], four[3]})
 		}
 	}
-	p.launchGrid(kernel(normaliseKernel), blocks, normaliseThreads, 0)
+	p.launch(normaliseKernel, blocks, normaliseThreads, 0)
 }
 
 // paramsOf returns the parameters of a task of a batch.

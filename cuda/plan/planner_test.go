@@ -94,7 +94,7 @@ func testPlan(t testing.TB, ops ...detectors.Op) {
 				for _, c := range chains {
 					p.tile(Tile{First: c.first, Count: c.count, Scratch: p.scratch(10)})
 				}
-				p.launch(c.A%uint32(len(names)), 32, 0)
+				p.launch(names[int(c.A)%len(names)], blockATile, 32, 0)
 			},
 		}
 	}

@@ -171,7 +171,7 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 	warps := scanThreads / 32
 	searchers, nulls := scanSearchers(c, scanSearchBlocks*p.sms, tasks, p.portions), scanNulls(c, scanNullBlocks*p.sms, tasks)
 	entries := (rows + 1) * (columns + 1)
-	search := kernel("scan_search" + scanForm(c))
+	search := "scan_search" + scanForm(c)
 	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + Align(32*rows) + nulls*scanNullTable(c)
 	wave := max(1, scanWave/scratch)
 	at := make([]uint32, 0, min(wave, tasks))
@@ -185,16 +185,16 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 			p.tile(Tile{First: task, Count: 1, Part: uint32(nulls<<16 | max(1, p.portions)<<8 | p.portion), Scratch: at[i]})
 		}
 		n := len(waveTasks)
-		p.launchGrid(kernel("scan_rows"), n*((rows+scanRows-1)/scanRows), 32*scanRows, 0)
-		p.again(kernel("scan_columns"), n*((columns+scanColumns-1)/scanColumns), 512, 0)
+		p.launch("scan_rows", n*((rows+scanRows-1)/scanRows), 32*scanRows, 0)
+		p.again("scan_columns", n*((columns+scanColumns-1)/scanColumns), 512, 0)
 		for range top {
-			p.again(kernel("scan_seed"), n*scanSeeders(rows, columns, high, wide), scanThreads, 0)
+			p.again("scan_seed", n*scanSeeders(rows, columns, high, wide), scanThreads, 0)
 			p.again(search, n*searchers, scanThreads, warps*scanShared(columns))
 		}
 		if nulls > 0 {
-			p.again(kernel("scan_guide"), n*scanGuides, scanThreads, 0)
-			p.again(kernel("scan_null"+scanForm(c)), n*nulls, scanNullThreads, scanNullShared(rows, columns))
-			p.again(kernel("scan_finish"), n, 32, 0)
+			p.again("scan_guide", n*scanGuides, scanThreads, 0)
+			p.again("scan_null"+scanForm(c), n*nulls, scanNullThreads, scanNullShared(rows, columns))
+			p.again("scan_finish", n, 32, 0)
 		}
 		waveTasks = waveTasks[:0]
 	}

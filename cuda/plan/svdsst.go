@@ -205,9 +205,9 @@ var svdsstPlan = opPlan{
 		for i := range SVDSSTHeads {
 			p.tiles[head+i] = heads.tile(i)
 		}
-		p.launchGrid(kernel(fmt.Sprint("svdsst", s.rows)), grid, 32*s.warps, int(c.Shared))
+		p.launch(fmt.Sprint("svdsst", s.rows), grid, 32*s.warps, int(c.Shared))
 		if again {
-			p.again(kernel("svdsst_dense"), blocks, dense.threads, dense.shared)
+			p.again("svdsst_dense", blocks, dense.threads, dense.shared)
 		}
 	},
 }

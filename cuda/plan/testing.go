@@ -66,7 +66,8 @@ func SetKernel(op detectors.Op, test int) (undo func()) {
 				for _, c := range chains {
 					p.tile(Tile{First: c.first, Count: c.count})
 				}
-				p.launch(uint32(len(names)+test), 32, 0)
+				p.launch(names[0], blockATile, 32, 0)
+				p.launches[len(p.launches)-1].Kernel = uint32(len(names) + test)
 			},
 			models: true,
 		}

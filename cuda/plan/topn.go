@@ -80,18 +80,17 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 func topnLaunches(c Class, p *builder, chains []chain) {
 	wide, blocks, scratch := int(c.Variant), uint32(min(topnBlocks*p.sms, int(c.A))), int(c.B)*256
 	p.launchInTurns(chains, blocks, blocks<<16, scratch, topnMemory, func(tasks int) {
-		grid := len(p.tiles) - p.launched
-		p.launchGrid(kernel("topn_begin"), tasks, 128, 0)
-		p.again(kernel("topn_survey"), grid, 256, 0)
-		p.again(kernel("topn_keys"), grid, 256, 0)
+		p.launch("topn_begin", tasks, 128, 0)
+		p.again("topn_survey", blockATile, 256, 0)
+		p.again("topn_keys", blockATile, 256, 0)
 		for range 3 {
-			p.again(kernel("topn_tally"), grid, 512, 0)
-			p.again(kernel("topn_scatter"), grid, 512, 0)
+			p.again("topn_tally", blockATile, 512, 0)
+			p.again("topn_scatter", blockATile, 512, 0)
 		}
-		p.again(kernel(fmt.Sprint("topn_leaves_", wide)), grid, 256, 0)
+		p.again(fmt.Sprint("topn_leaves_", wide), blockATile, 256, 0)
 		for _, phase := range []string{"search", "count", "search", "count", "search", "search"} {
-			p.again(kernel(fmt.Sprintf("topn_%s_%d", phase, wide)), grid, topnThreads, 0)
-			p.again(kernel("topn_step"), tasks, 1024, 0)
+			p.again(fmt.Sprintf("topn_%s_%d", phase, wide), blockATile, topnThreads, 0)
+			p.again("topn_step", tasks, 1024, 0)
 		}
 	})
 }

@@ -16,6 +16,6 @@ var toyPlan = opPlan{
 		for _, c := range chains {
 			p.tile(Tile{First: c.first, Count: c.count, Scratch: p.zeroed(4)})
 		}
-		p.launch(kernel("toy"), 32, 0)
+		p.launch("toy", blockATile, 32, 0)
 	},
 }
