@@ -190,7 +190,7 @@ func (d *dispatcher) whole(h *batchState) {
 		d.refuse(h, errors.New("its plan is too large"))
 		return
 	}
-	t.load = p.Work(h.batch)
+	t.load = p.Work
 	t.device.Load.Add(t.load)
 	h.attempts = append(h.attempts, t)
 }
@@ -199,7 +199,7 @@ func (d *dispatcher) whole(h *batchState) {
 // tasks. It returns false where fewer than two are idle, the plan is too small, or chains cross every cut.
 func (d *dispatcher) split(h *batchState) bool {
 	p := &h.plan
-	if h.losses > 0 || !p.Progress.NoneDone() || p.Work(h.batch) < 2*leastPart {
+	if h.losses > 0 || !p.Progress.NoneDone() || p.Work < 2*leastPart {
 		return false
 	}
 	d.devices.claim(h)
@@ -278,8 +278,7 @@ func (ds devices) pick() (best *child.Device, c *child.Process) {
 // claim makes attempts on idle devices in service, as many as the work of the batch's plan is enough for, each with an
 // equal share of it.
 func (ds devices) claim(h *batchState) {
-	work := h.plan.Work(h.batch)
-	most := min(int(work/leastPart), maxParts)
+	most := min(int(h.plan.Work/leastPart), maxParts)
 	for _, d := range ds {
 		c, n := d.Healthy(), len(h.attempts)
 		if n == most || c == nil || !d.Load.CompareAndSwap(0, leastPart) {
@@ -293,7 +292,7 @@ func (ds devices) claim(h *batchState) {
 		h.attempts = append(h.attempts, t)
 	}
 	for _, t := range h.attempts {
-		share := work / int64(len(h.attempts))
+		share := h.plan.Work / int64(len(h.attempts))
 		t.device.Load.Add(share - t.load)
 		t.load = share
 	}

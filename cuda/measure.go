@@ -47,7 +47,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
 	defer c.Release(l)
-	limit := time.Now().Add(e.o.Deadline + child.MapTime + child.Slack*time.Duration(repeat+1)*time.Duration(p.Work(b)))
+	limit := time.Now().Add(e.o.Deadline + child.MapTime + child.Slack*time.Duration(repeat+1)*time.Duration(p.Work))
 	if refused, err := c.Map(l, &h.memory.Memory, limit); err != nil || refused != nil {
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
 	}

@@ -37,7 +37,7 @@ func (p *Planner) Divide(b *detectors.Batch, m *Memory, parts []*Planner) bool {
 	for k, t := range parts {
 		t.First = 0
 		t.prepare(p)
-		t.Tasks, t.segments.list, t.segments.cost, t.segments.longest = p.Tasks, append(t.segments.list, ss.list...), ss.cost, ss.longest
+		t.Tasks, t.segments.list = p.Tasks, append(t.segments.list, ss.list...)
 		t.build.portion, t.build.portions = k, len(parts)
 	}
 	return true

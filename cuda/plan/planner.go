@@ -24,6 +24,7 @@ type Planner struct {
 	Models      []ModelPlace // that the plan's tasks read; ModelsOf lists them
 	Progress    Progress     // of the batch; a part has none
 	Tasks       int          // the device's in this round
+	Work        int64        // estimate of a device's time for the plan, ns; 0 in a part
 	ReadsModels bool         // tasks of the batch read models
 	Request     Request      // for the plan of this round, once it is written
 
@@ -97,12 +98,8 @@ func (p *Planner) Assign(b *detectors.Batch) {
 		}
 	}
 	p.ReadsModels = p.classes.models
-}
-
-// Work estimates a device's time for the plan, in nanoseconds: its arithmetic plus copies of the batch,
-// which overlap only among batches.
-func (p *Planner) Work(b *detectors.Batch) int64 {
-	return int64(p.segments.cost) + chainWeight*int64(p.segments.longest) + int64(4*(len(b.In)+len(b.Out)))/copyRate
+	// Copies are added to the arithmetic, since they overlap only among batches.
+	p.Work = int64(p.segments.cost) + chainWeight*int64(p.segments.longest) + int64(4*(len(b.In)+len(b.Out)))/copyRate
 }
 
 // Write writes the plan of this round from byte at of the memory, with its status words at status, and

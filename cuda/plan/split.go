@@ -44,8 +44,6 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Planner) bool {
 		t := parts[k]
 		t.Tasks += int(s.count)
 		t.segments.list = append(t.segments.list, *s)
-		t.segments.cost += s.cost
-		t.segments.longest = max(t.segments.longest, s.cost)
 	}
 	return !slices.ContainsFunc(parts, func(t *Planner) bool { return t.Tasks == 0 })
 }
@@ -56,7 +54,7 @@ func (p *Planner) prepare(whole *Planner) {
 	w := &whole.classes
 	p.classes.list, p.classes.in, p.classes.shared, p.classes.points, p.classes.models = w.list, w.in, w.shared, w.points, w.models
 	p.segments.next, p.segments.waves = whole.segments.next, whole.segments.waves
-	p.segments.list, p.segments.cost, p.segments.longest = p.segments.list[:0], 0, 0
+	p.segments.list = p.segments.list[:0]
 	p.build.portion, p.build.portions = 0, 0
 }
 
