@@ -62,10 +62,11 @@ func (p *Planner) Start(b *detectors.Batch) {
 // round. A task whose carry comes from a task that the CPU scores waits for another round, because whether the CPU or the device
 // scores a task depends on that task alone.
 func (p *Planner) Assign(b *detectors.Batch) {
-	w := &p.Progress
+	n, w, ss := len(b.Tasks), &p.Progress, &p.segments
 	p.Tasks, p.rounds, w.CPU = 0, w.rounds, w.CPU[:0]
 	p.classes.in, p.classes.last = b.In, nil
-	p.segments.reset(len(b.Tasks))
+	ss.list, ss.waves, ss.cost, ss.longest = ss.list[:0], 0, 0, 0
+	ss.segment, ss.next = slices.Grow(ss.segment[:0], n)[:n], slices.Grow(ss.next[:0], n)[:n]
 	for i := range b.Tasks {
 		if w.places[i] == done {
 			continue
@@ -93,13 +94,13 @@ func (p *Planner) Assign(b *detectors.Batch) {
 			w.CPU = append(w.CPU, int32(i))
 		default:
 			w.places[i] = onDevice
-			p.segments.add(int32(i), class, cost, from, at == onDevice)
+			ss.add(int32(i), class, cost, from, at == onDevice)
 			p.Tasks++
 		}
 	}
 	p.ReadsModels = p.classes.models
 	// Copies are added to the arithmetic, since they overlap only among batches.
-	p.Work = int64(p.segments.cost) + chainWeight*int64(p.segments.longest) + int64(4*(len(b.In)+len(b.Out)))/copyRate
+	p.Work = int64(ss.cost) + chainWeight*int64(ss.longest) + int64(4*(len(b.In)+len(b.Out)))/copyRate
 }
 
 // Write writes the plan of this round from byte at of the memory, with its status words at status, and

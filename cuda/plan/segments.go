@@ -30,13 +30,6 @@ type segments struct {
 	cost, longest int // ns: all of the device's tasks, the costliest chain
 }
 
-// reset empties the segments for a round of a batch of n tasks.
-func (ss *segments) reset(n int) {
-	ss.segment = slices.Grow(ss.segment[:0], n)[:n]
-	ss.next = slices.Grow(ss.next[:0], n)[:n]
-	ss.list, ss.waves, ss.cost, ss.longest = ss.list[:0], 0, 0, 0
-}
-
 // add adds task i, of a class with a cost, to the segment of the task from, or begins a segment with it. linked reports that
 // from is on the device, too.
 func (ss *segments) add(i int32, class int32, cost int, from int32, linked bool) {
