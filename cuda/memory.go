@@ -263,7 +263,14 @@ func (ms *memories) ensureShared(h *batchState) error {
 	// An arena that outgrew the memory lies in the heap.
 	if m != nil && used.tasks <= m.tasks && unsafe.SliceData(b.In) == (*uint32)(unsafe.Pointer(&m.Bytes[0])) &&
 		unsafe.SliceData(b.Out) == (*uint32)(unsafe.Pointer(&m.Bytes[m.Out])) {
-		if more := m.grown(used); more != m.limits {
+		grown := func(used, has, most int) int {
+			if used > has/2 {
+				return max(has, min(4*has, most))
+			}
+			return has
+		}
+		more := limits{grown(used.in, m.in, largest.in), grown(used.out, m.out, largest.out), grown(used.tasks, m.tasks, largest.tasks)}
+		if more != m.limits {
 			_ = ms.move(h, more, false) // the batch also fits where it is
 		}
 		return nil
@@ -273,20 +280,6 @@ func (ms *memories) ensureShared(h *batchState) error {
 	}
 	want := limits{room(used.in, smallest.in), room(used.out, smallest.out), room(used.tasks, smallest.tasks)}
 	return ms.move(h, want, false)
-}
-
-// grown returns the limits with those enlarged of which more than half is used.
-func (l limits) grown(used limits) limits {
-	if used.in > l.in/2 {
-		l.in = max(l.in, min(4*l.in, largest.in))
-	}
-	if used.out > l.out/2 {
-		l.out = max(l.out, min(4*l.out, largest.out))
-	}
-	if used.tasks > l.tasks/2 {
-		l.tasks = max(l.tasks, min(4*l.tasks, largest.tasks))
-	}
-	return l
 }
 
 // room rounds up to a power of two.
