@@ -323,16 +323,12 @@ func (f *folder) noticeMissing() {
 	}
 }
 
-// checkReading returns why no reading of a record must be folded, as a *schemas.DecodeError.
+// checkReading returns why no reading of a record must be folded, as a *schemas.DecodeError: as CheckReading does, or because
+// one of them is no event of a grid.
 func (f *folder) checkReading(rec *record.Record) error {
-	if err := f.reader.check(rec, &f.reading); err != nil || !f.state.Grids.Any() {
+	if err := CheckReading(f.reader.reading, f.reader.split, rec.Timestamp, &f.reading); err != nil || !f.state.Grids.Any() {
 		return err
 	}
-	return f.misplaced()
-}
-
-// misplaced returns why a reading of a record is no event of a grid, as a *schemas.DecodeError.
-func (f *folder) misplaced() error {
 	for i := range f.reading.Len() {
 		key, _, values := f.reading.At(i)
 		if e := f.state.Misplaced(key, f.reader.translated(values)); e != nil {
@@ -480,11 +476,6 @@ func (r *reader) translated(values []float64) []float64 {
 // maxSeriesKey bounds a series key so that no record made of it can pass the
 // broker's limit.
 const maxSeriesKey = 8 << 10
-
-// check returns why a record that could be read is a dead letter all the same.
-func (r *reader) check(rec *record.Record, in *schemas.Reading) error {
-	return CheckReading(r.reading, r.split, rec.Timestamp, in)
-}
 
 // CheckReading returns why a record of a reading that could be read is a dead letter all the same, as a *schemas.DecodeError: its
 // time or its key. timestampMs is the record's timestamp.

@@ -102,7 +102,7 @@ func (r *rekeyer) copy(rec *record.Record) error {
 		r.side.empty(rec, r.reading.Skipped)
 		return nil
 	}
-	if err := r.reader.check(rec, &r.reading); err != nil {
+	if err := CheckReading(r.reader.reading, r.reader.split, rec.Timestamp, &r.reading); err != nil {
 		return err
 	}
 	if size := r.side.writer.CopyByKey(rec, cycle.Rekeyed, r.reading.Key, r.most); size > 0 {
