@@ -322,9 +322,6 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		B: uint32(knnRounded(g.scratch))}, g.cost(&s), true
 }
 
-// wholeKB rounds shared memory up to whole KB, so that there are few classes.
-func wholeKB(bytes int) uint32 { return uint32((bytes + 1023) &^ 1023) }
-
 // knnRounded rounds scratch memory, in 256 bytes, up to a value of few, so that there are few classes.
 func knnRounded(bytes int) int {
 	scratch := (bytes + 255) / 256

@@ -95,14 +95,6 @@ func (g *lofShape) threads() int {
 	return max(min(units*g.wide/4, 256)/32*32, 32)
 }
 
-// slots returns the number of lists of neighbours.
-func (g *lofShape) slots() int {
-	if g.some {
-		return g.fresh * (g.k + 1)
-	}
-	return g.padded
-}
-
 // searchBytes returns the shared memory of carve in lof.cu, with dim numbers a query.
 func (g *lofShape) searchBytes(dim, threads int) int {
 	low := (g.padded >> g.log) * (g.wide + 16) * 4
@@ -136,10 +128,12 @@ func (g *lofShape) windowBytes(dim int) (shared, scratch int) {
 	} else {
 		scratch += g.padded * 16
 	}
+	lists := g.padded // of neighbours
 	if g.some {
+		lists = g.fresh * (g.k + 1)
 		shared += g.padded/8 + g.padded*2
 	}
-	return shared, scratch + g.slots()*g.k*10
+	return shared, scratch + lists*g.k*10
 }
 
 // partBytes is windowBytes for the kernels that share a task.
@@ -221,6 +215,9 @@ func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	return c, searches*(g.padded*(4*g.dim+6)+8000)/20000 + 1, true
 }
+
+// wholeKB rounds shared memory up to whole KB, so that there are few classes.
+func wholeKB(bytes int) uint32 { return uint32((bytes + 1023) &^ 1023) }
 
 // lofLineClass is lofClass for points of one coordinate, without virtual points; false for other tasks.
 func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
