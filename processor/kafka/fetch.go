@@ -150,7 +150,7 @@ func (c *Chunk) Release() {
 	s.f.mu.Lock()
 	s.held--
 	if s.held == s.f.cfg.BufferedChunks-1 {
-		s.seen.waits(time.Now())
+		s.seen.since = time.Now() // a pause ends: from now on it waits for a response
 	}
 	if s.broker != nil {
 		s.broker.cond.Broadcast()

@@ -40,6 +40,3 @@ func (s *seen) answered(now time.Time, lost time.Duration, p *part) {
 	}
 	s.since, s.high, s.stable = now, p.highWatermark, p.stable
 }
-
-// waits begins the wait for a response after a pause.
-func (s *seen) waits(now time.Time) { s.since = now }
