@@ -53,6 +53,7 @@ type Config struct {
 	OffsetLost OnLoss // a committed offset that is not in the log, or follows records that are not: FailOnLoss, Earliest or Latest
 	StateLost  OnLoss // state that cannot be rebuilt: FailOnLoss or Reset
 
+	ConsumerProtocol              bool // the coordinator assigns partitions (KIP-848)
 	Session, Rebalance, Heartbeat time.Duration
 	Drain                         time.Duration // how long a drain may take; 0: as long as a rebalance
 
@@ -210,6 +211,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.session.finder = find
 	member := kafka.GroupConfig{
 		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: p.cfg.Topics, MetadataInterval: p.cfg.Hooks.MetadataInterval,
+		Consumer:       p.cfg.ConsumerProtocol,
 		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
 		Log: p.log,
 	}

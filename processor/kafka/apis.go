@@ -17,6 +17,7 @@ const (
 	Worker           Purpose = iota // reading, writing and the group
 	Transactions                    // exactly once
 	StaticMember                    // an instance id
+	ConsumerProtocol                // groups whose coordinator assigns
 	Configurations                  // retention, record limits and timeouts of the brokers are known
 	CreatingTopics                  // topics that do not exist are created
 	GrowingTopics                   // changelogs of topics with more partitions are extended
@@ -55,6 +56,9 @@ var uses = []struct {
 	{protocol.SyncGroup, 3, StaticMember},
 	{protocol.Heartbeat, 3, StaticMember},
 	{protocol.OffsetCommit, 7, StaticMember},
+	{consumerHeartbeatAPI, consumerHeartbeatVersion, ConsumerProtocol},
+	{protocol.OffsetCommit, offsetCommitVersion, ConsumerProtocol},
+	{protocol.Metadata, topicIDsVersion, ConsumerProtocol},
 	{protocol.DescribeConfigs, 0, Configurations},
 	{protocol.CreateTopics, validateOnly, CreatingTopics},
 	{protocol.CreatePartitions, 0, GrowingTopics},
@@ -71,6 +75,8 @@ func (c *Cluster) Lacking(purpose Purpose) string {
 		v, ok := c.transport.versions[u.api]
 		switch {
 		case u.purpose != purpose:
+		case u.api == consumerHeartbeatAPI && v.max < u.version: // kafka-go has no name for it
+			lacking = append(lacking, "ConsumerGroupHeartbeat v1")
 		case !ok:
 			lacking = append(lacking, u.api.String())
 		case v.max < u.version:

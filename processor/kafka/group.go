@@ -19,6 +19,10 @@ import (
 type GroupConfig struct {
 	Group  string
 	Topics []string
+	// Consumer selects the consumer protocol (KIP-848) and not the classic one: the coordinator assigns partitions, and the
+	// brokers' group.consumer.session.timeout.ms counts; SessionTimeout is only how long the member waits for an answer
+	// before it gives up what it holds. A hand-over must end within RebalanceTimeout.
+	Consumer bool
 	// InstanceID makes the member static (KIP-345): it does not leave when it
 	// ends, and one that comes back with the same id within SessionTimeout gets
 	// its partitions back without a rebalance. There may be one live member with
@@ -46,6 +50,7 @@ type GroupConfig struct {
 const (
 	settingInstanceID     = "instance_id"
 	settingSessionTimeout = "session_timeout"
+	settingGroupProtocol  = "group_protocol"
 )
 
 // GroupEventKind is what a GroupEvent means for its partitions.
@@ -113,6 +118,8 @@ type Member struct {
 	changed    chan struct{} // closed when generation or lost changes
 	err        error
 	missing    map[string]bool // topics that a plan has waited for in vain, until they are there
+
+	ids map[string]topicID // of topics, in the consumer protocol; of the request in flight
 }
 
 // JoinGroup starts a membership. It lasts until Leave, until the context ends
@@ -140,6 +147,7 @@ func JoinGroup(ctx context.Context, c *Client, cfg GroupConfig) *Member {
 		ended:      make(chan struct{}),
 		generation: Generation{ID: -1, InstanceID: cfg.InstanceID},
 		changed:    make(chan struct{}),
+		ids:        map[string]topicID{},
 	}
 	go m.run(ctx)
 	return m
@@ -290,6 +298,9 @@ func (m *Member) fatal(err error) error {
 	case errors.Is(err, kafkago.InvalidSessionTimeout):
 		hint = fmt.Sprintf("; %v is outside the brokers' group.min.session.timeout.ms to group.max.session.timeout.ms: change %s",
 			m.cfg.SessionTimeout, settingSessionTimeout)
+	case m.cfg.Consumer && errors.Is(err, kafkago.UnsupportedVersion):
+		hint = fmt.Sprintf("; the brokers do not let groups use the consumer protocol (group.coordinator.rebalance.protocols, "+
+			"group.version): change %s", settingGroupProtocol)
 	case errors.Is(err, kafkago.InvalidGroupId):
 		hint = "; change the group"
 	case errors.Is(err, kafkago.GroupAuthorizationFailed):

@@ -72,6 +72,9 @@ type result struct {
 	err  error
 	join *joingroup.Response
 	sync *syncgroup.Response
+
+	beat     *consumerHeartbeat
+	assigned []record.TP
 }
 
 func newMembership(m *Member) *membership {
@@ -279,9 +282,12 @@ func (s *membership) next() time.Time {
 // apart from that a request for metadata.
 func (s *membership) start(ctx context.Context, now time.Time) {
 	if s.call == "" && !now.Before(s.retryAt) {
-		if s.mustJoin {
+		switch due := !now.Before(s.beatAt); {
+		case s.m.cfg.Consumer && (s.mustJoin || due):
+			s.beat(ctx)
+		case s.mustJoin:
 			s.join(ctx)
-		} else if !now.Before(s.beatAt) {
+		case due:
 			s.heartbeat(ctx)
 		}
 	}
@@ -434,6 +440,19 @@ func (s *membership) answered(ctx context.Context, r result) error {
 		s.alive = r.sent
 		s.beatAt = r.sent.Add(s.m.cfg.HeartbeatInterval)
 		s.recovered()
+	case "beat":
+		if s.generation < 0 {
+			s.log.Info("joined the group", "epoch", r.beat.next, "member", s.memberID)
+		}
+		s.generation, s.alive, s.synced = r.beat.next, r.sent, true
+		if s.lastLost == nil {
+			s.m.publish(s.identity(), false)
+		}
+		if r.beat.assigned {
+			s.target = r.assigned
+		}
+		s.beatAt = r.sent.Add(min(s.m.cfg.HeartbeatInterval, r.beat.interval))
+		s.recovered()
 	}
 	return nil
 }
@@ -448,7 +467,7 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 	m := s.m
 	var code kafkago.Error
 	errors.As(r.err, &code)
-	if call != "heartbeat" {
+	if call == "join" || call == "sync" {
 		s.mustJoin, s.synced = true, false // the generation was not completed
 	}
 	switch code {
@@ -471,8 +490,10 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 	case kafkago.UnknownMemberId:
 		s.lose("the coordinator does not know the member")
 		s.memberID = ""
-	case kafkago.IllegalGeneration:
+	case kafkago.IllegalGeneration, codeFencedMemberEpoch:
 		s.lose("the group has gone on without the member")
+	case codeUnreleasedInstanceID:
+		// The member before was killed: it keeps its id for its session. It may also be alive, and then keeps it for longer.
 	case kafkago.NotCoordinatorForGroup, kafkago.GroupCoordinatorNotAvailable:
 		m.coordinator.Forget()
 	case kafkago.FencedInstanceID:
@@ -537,19 +558,14 @@ func less(a, b []string) []string {
 // leaveGroup takes a dynamic member out of the group.
 func (s *membership) leaveGroup(ctx context.Context) {
 	m := s.m
-	if m.cfg.InstanceID != "" || s.memberID == "" {
+	if m.cfg.InstanceID != "" && !m.cfg.Consumer || s.memberID == "" || m.cfg.Consumer && s.generation < 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	delay := newBackoff(50*time.Millisecond, time.Second)
 	for {
-		res, err := m.coordinator.RoundTripWithin(ctx, m.c.RequestTimeout(), &leaveGroupRequest{
-			GroupID: m.cfg.Group, MemberID: s.memberID, Members: []leaveGroupMember{{MemberID: s.memberID}},
-		})
-		if err == nil {
-			err = leaveError(res.(*leaveGroupResponse))
-		}
+		err := s.sendLeave(ctx)
 		if err == nil || errors.Is(err, kafkago.UnknownMemberId) {
 			return
 		}
@@ -559,6 +575,28 @@ func (s *membership) leaveGroup(ctx context.Context) {
 			return
 		}
 	}
+}
+
+func (s *membership) sendLeave(ctx context.Context) error {
+	m := s.m
+	if m.cfg.Consumer {
+		h := s.newHeartbeat(leavingEpoch)
+		if m.cfg.InstanceID != "" {
+			h.epoch = pausingEpoch
+		}
+		_, err := m.coordinator.RoundTripWithin(ctx, m.c.RequestTimeout(), h)
+		if err == nil {
+			err = newCodeError(h.code)
+		}
+		return err
+	}
+	res, err := m.coordinator.RoundTripWithin(ctx, m.c.RequestTimeout(), &leaveGroupRequest{
+		GroupID: m.cfg.Group, MemberID: s.memberID, Members: []leaveGroupMember{{MemberID: s.memberID}},
+	})
+	if err == nil {
+		err = leaveError(res.(*leaveGroupResponse))
+	}
+	return err
 }
 
 func leaveError(r *leaveGroupResponse) error {

@@ -191,7 +191,7 @@ func (o *Offsets) CommitOffsets(ctx context.Context, gen Generation, group strin
 	if len(offsets) == 0 {
 		return nil
 	}
-	req := &offsetcommit.Request{
+	commit := &offsetcommit.Request{
 		GroupID:         group,
 		GenerationID:    gen.ID,
 		MemberID:        gen.MemberID,
@@ -204,16 +204,20 @@ func (o *Offsets) CommitOffsets(ctx context.Context, gen Generation, group strin
 	}
 	slices.SortFunc(tps, record.TP.Compare)
 	for _, tp := range tps {
-		if n := len(req.Topics); n == 0 || req.Topics[n-1].Name != tp.Topic {
-			req.Topics = append(req.Topics, offsetcommit.RequestTopic{Name: tp.Topic})
+		if n := len(commit.Topics); n == 0 || commit.Topics[n-1].Name != tp.Topic {
+			commit.Topics = append(commit.Topics, offsetcommit.RequestTopic{Name: tp.Topic})
 		}
-		t := &req.Topics[len(req.Topics)-1]
+		t := &commit.Topics[len(commit.Topics)-1]
 		t.Partitions = append(t.Partitions, offsetcommit.RequestPartition{
 			PartitionIndex:       tp.Partition,
 			CommittedOffset:      offsets[tp].Offset,
 			CommittedLeaderEpoch: offsets[tp].Epoch.Number(),
 			CommittedMetadata:    offsets[tp].Metadata,
 		})
+	}
+	var req protocol.Message = commit
+	if o.cluster.Supports(protocol.OffsetCommit, offsetCommitVersion) {
+		req = &offsetCommit{commit}
 	}
 	delay := newBackoff(10*time.Millisecond, 500*time.Millisecond)
 	for {
@@ -244,6 +248,58 @@ func (o *Offsets) CommitOffsets(ctx context.Context, gen Generation, group strin
 			return err
 		}
 	}
+}
+
+// offsetCommit is OffsetCommit v9, which members by the consumer protocol have to commit with (KIP-848); kafka-go stops at v7. The
+// response is kafka-go's.
+type offsetCommit struct{ *offsetcommit.Request }
+
+const offsetCommitVersion = 9
+
+func (o *offsetCommit) Exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
+	be := binary.BigEndian
+	b := appendRequest(nil, protocol.OffsetCommit, offsetCommitVersion, correlation, clientID, true)
+	b = appendCompactString(b, o.GroupID)
+	b = be.AppendUint32(b, uint32(o.GenerationID))
+	b = appendCompactString(b, o.MemberID)
+	if o.GroupInstanceID == "" {
+		b = append(b, 0) // null
+	} else {
+		b = appendCompactString(b, o.GroupInstanceID)
+	}
+	b = binary.AppendUvarint(b, uint64(len(o.Topics)+1))
+	for _, t := range o.Topics {
+		b = appendCompactString(b, t.Name)
+		b = binary.AppendUvarint(b, uint64(len(t.Partitions)+1))
+		for _, p := range t.Partitions {
+			b = be.AppendUint32(b, uint32(p.PartitionIndex))
+			b = be.AppendUint64(b, uint64(p.CommittedOffset))
+			b = be.AppendUint32(b, uint32(p.CommittedLeaderEpoch))
+			b = appendCompactString(b, p.CommittedMetadata)
+			b = append(b, 0) // no tagged fields
+		}
+		b = append(b, 0)
+	}
+	b = append(b, 0)
+	if err := writeRequest(rw, b); err != nil {
+		return nil, err
+	}
+	var r wireReader
+	if err := r.ReadHeader(rw, correlation, true); err != nil {
+		return nil, err
+	}
+	res := &offsetcommit.Response{ThrottleTimeMs: r.Int32()}
+	for n := r.CompactCount(3); n > 0 && r.Err() == nil; n-- {
+		t := offsetcommit.ResponseTopic{Name: string(r.CompactString())}
+		for k := r.CompactCount(7); k > 0 && r.Err() == nil; k-- {
+			t.Partitions = append(t.Partitions, offsetcommit.ResponsePartition{PartitionIndex: r.Int32(), ErrorCode: r.Int16()})
+			r.Tags()
+		}
+		r.Tags()
+		res.Topics = append(res.Topics, t)
+	}
+	r.Tags()
+	return res, r.End()
 }
 
 // ListOffsets returns an offset for each partition: Latest, Earliest, or for a

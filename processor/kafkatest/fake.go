@@ -53,6 +53,9 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 		// What the broker says of the limits below.
 		"group.min.session.timeout.ms": "100",
 		"group.max.session.timeout.ms": "1800000",
+		// Of the consumer protocol, whose members do not choose; as on the real nodes.
+		"group.consumer.session.timeout.ms":    "6000",
+		"group.consumer.heartbeat.interval.ms": "200",
 	}
 	for k, v := range o.Config {
 		config[k] = v

@@ -211,6 +211,11 @@ func properties(o Options) map[string]string {
 		"auto.create.topics.enable":                "false",
 		"group.initial.rebalance.delay.ms":         "0",
 		"group.min.session.timeout.ms":             "500",
+		// Of the consumer protocol, whose members do not choose.
+		"group.consumer.min.session.timeout.ms":    "500",
+		"group.consumer.session.timeout.ms":        "6000",
+		"group.consumer.min.heartbeat.interval.ms": "100",
+		"group.consumer.heartbeat.interval.ms":     "200",
 
 		// A dead or paused broker is fenced after 5 s instead of 9, and a slow
 		// replica leaves the in-sync set after 5 s instead of 30. Shorter times

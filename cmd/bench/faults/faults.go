@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"odradek/cmd/bench/testbed"
+	"odradek/cmd/internal/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -48,6 +49,7 @@ type Result struct {
 	Fault     string  `json:"fault"`
 	Kafka     string  `json:"kafka"`
 	Guarantee string  `json:"guarantee"`
+	Protocol  string  `json:"protocol,omitempty"` // of the group: consumer; empty: classic
 	Seed      uint64  `json:"seed"`
 	Seconds   float64 `json:"seconds"`   // in which faults happened
 	Faults    int     `json:"faults"`    // that happened
@@ -75,7 +77,10 @@ func (r *Result) Whole() bool {
 		!slices.ContainsFunc(r.Levels, func(l Level) bool { return l.Exceeded })
 }
 
-const atLeastOnce = "at_least_once"
+const (
+	atLeastOnce      = "at_least_once"
+	consumerProtocol = "consumer"
+)
 
 // Names lists the kinds of faults.
 func Names() (names []string) {
@@ -245,6 +250,9 @@ func (r *round) pause(least, most time.Duration) {
 
 func (r *round) run() (res Result, err error) {
 	res = Result{Fault: r.kind.name, Kafka: r.Version, Guarantee: r.Guarantee, Seed: r.seed, Readers: 1}
+	if slices.Contains(r.Settings, config.Prefix+"GROUP_PROTOCOL="+consumerProtocol) {
+		res.Protocol = consumerProtocol
+	}
 	input := "in-" + r.name
 	admin := r.c.Admin()
 	if err := admin.CreateTopic(r.ctx, input, partitions, 0, nil); err != nil {
@@ -369,7 +377,8 @@ func (r *round) heal() error {
 	return nil
 }
 
-// Table writes the results as a table of Markdown, a row for each fault and guarantee: exactly once unless it says another.
+// Table writes the results as a table of Markdown, a row for each fault, guarantee and group protocol: exactly once and classic
+// unless it says another.
 func Table(out io.Writer, results []Result) {
 	type row struct {
 		Result
@@ -379,9 +388,9 @@ func Table(out io.Writer, results []Result) {
 	var order []string
 	total := row{}
 	for _, r := range results {
-		id := r.Guarantee + " " + r.Fault
+		id := r.Guarantee + " " + r.Protocol + " " + r.Fault
 		if rows[id] == nil {
-			rows[id] = &row{Result: Result{Fault: r.Fault, Guarantee: r.Guarantee}}
+			rows[id] = &row{Result: Result{Fault: r.Fault, Guarantee: r.Guarantee, Protocol: r.Protocol}}
 			order = append(order, id)
 		}
 		for _, to := range []*row{rows[id], &total} {
@@ -396,7 +405,8 @@ func Table(out io.Writer, results []Result) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b string) int {
-		return cmp.Or(-strings.Compare(rows[a].Guarantee, rows[b].Guarantee), place(rows[a].Fault)-place(rows[b].Fault))
+		x, y := rows[a], rows[b]
+		return cmp.Or(-strings.Compare(x.Guarantee, y.Guarantee), strings.Compare(x.Protocol, y.Protocol), place(x.Fault)-place(y.Fault))
 	})
 	fmt.Fprintln(out, "| fault | runs | faults | kills | records | lost | doubled | differing | longest gap, s |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
@@ -404,6 +414,9 @@ func Table(out io.Writer, results []Result) {
 		name := r.Fault
 		if r.Guarantee == atLeastOnce {
 			name += ", at least once"
+		}
+		if r.Protocol == consumerProtocol {
+			name += ", consumer protocol"
 		}
 		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %.1f |\n", name, r.runs, r.Faults, r.Kills, r.Records,
 			r.Lost, r.Doubled, r.Differing, r.Gap)

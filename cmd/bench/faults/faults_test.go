@@ -162,7 +162,7 @@ func TestFaults(t *testing.T) {
 	defer cancel()
 	o := Options{Version: kafkatest.Versions[0], Worker: kafkatest.GoProgram(t, "../../..", "worker", "build", "./cmd/worker"),
 		Guarantee: "exactly_once", Only: []string{"kill"}, Round: 10 * time.Second, Seed: uint64(time.Now().UnixNano()), Rate: 1000,
-		Dir: t.TempDir(), Log: &log}
+		Dir: t.TempDir(), Log: &log, Settings: []string{"ODRADEK_GROUP_PROTOCOL=consumer"}} // classic groups: TestKilledAtRandom
 	t.Logf("seed %d", o.Seed)
 	var results []Result
 	var broken []Result
@@ -190,8 +190,8 @@ func TestFaults(t *testing.T) {
 		kafkatest.Missing(t, "kafka", err)
 	}
 	must(t, err)
-	if len(results) != 1 || !results[0].Whole() || results[0].Kills == 0 || results[0].Records < 5000 || results[0].Anomalies < 20 ||
-		results[0].Transactions < 20 {
+	if len(results) != 1 || !results[0].Whole() || results[0].Protocol != consumerProtocol || results[0].Kills == 0 ||
+		results[0].Records < 5000 || results[0].Anomalies < 20 || results[0].Transactions < 20 {
 		t.Errorf("%+v", results)
 	}
 	for i, res := range broken {

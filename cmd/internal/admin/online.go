@@ -144,6 +144,10 @@ func (e *examination) apis() bool {
 		e.r.Fault(what, "there is no instance id without "+lacking, "remove "+config.Prefix+"INSTANCE_ID and "+config.Prefix+"INSTANCE_DIR: the "+
 			"membership is dynamic then")
 	}
+	if lacking := e.client.Lacking(kafka.ConsumerProtocol); lacking != "" && e.c.Group.Protocol == "consumer" {
+		runs = false
+		e.r.Fault(what, "there is no group protocol consumer without "+lacking, "set "+config.Prefix+"GROUP_PROTOCOL=classic")
+	}
 	for _, w := range []struct {
 		purpose     kafka.Purpose
 		applies     bool

@@ -46,7 +46,8 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *registry.
 	cfg = processor.Config{
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Scored(),
 		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
-		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Heartbeat(),
+		ConsumerProtocol: c.Group.Protocol == "consumer",
+		Session:          c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Heartbeat(),
 		Drain:      c.Program.DrainTimeout,
 		MappingSet: set, Numbered: c.AnyReadings(), StateBytes: int64(c.Keys.Bytes), SchemaGrace: c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,

@@ -110,6 +110,7 @@ type groupSettings struct {
 	Start            string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition without a committed offset: earliest, latest, or a time (RFC 3339)."`
 	WarmupFrom       time.Duration `env:"WARMUP_FROM" envDefault:"0s" min:"0s" max:"87600h" doc:"A new partition first reads this much input from before its start, to fill windows; nothing of it is published. Needs START=latest or a time; not with REKEY. See docs/operations/start.md."`
 	OffsetLost       string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"If the committed offset, or a record before it, is gone after retention or an unclean leader election: fail stops the worker (exit code 4); earliest and latest empty the partition's state and resume there."`
+	Protocol         string        `env:"GROUP_PROTOCOL" envDefault:"classic" oneof:"classic|consumer" doc:"consumer: the brokers assign partitions (KIP-848, Kafka 4.0), their group.consumer.session.timeout.ms counts, and a hand-over must end within REBALANCE_TIMEOUT. Change it with all workers stopped."`
 	SessionTimeout   time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions."`
 	RebalanceTimeout time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to hand over."`
 	InstanceDir      string        `env:"-"` // that keeps the id; empty: InstanceID is it, or there is none
