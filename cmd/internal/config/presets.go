@@ -31,7 +31,7 @@ func (p *Preset) of(values int) []PresetDetector {
 // several. They are NAME=value, separated by spaces; "" leaves the detector out.
 type PresetDetector struct{ Name, One, Several string }
 
-// All are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find. Why the default preset has these
+// Presets are the values of ODRADEK_PRESET, the default first. docs/quality.md says what they find. Why the default preset has these
 // detectors, with figures of worker score on NAB's 38 dev streams where nothing else is said:
 //
 //   - start judges from the 72nd sample on, until near has enough scores: of 134 short streams of NAB dev (a window after 350 or 600

@@ -261,7 +261,8 @@ func rows(ctx context.Context, path string, c *config.Config, topic string, n in
 				return err
 			}
 			number++
-			if err := add(&Row{bytes.Clone(b.Keys[b.Key[i]]), b.Times[i], slices.Clone(b.Row(i)), slices.Clone(b.RowAbsent(i)), LeftOut{Read, ""}}); err != nil {
+			row := &Row{bytes.Clone(b.Keys[b.Key[i]]), b.Times[i], slices.Clone(b.Row(i)), slices.Clone(b.RowAbsent(i)), LeftOut{Read, ""}}
+			if err := add(row); err != nil {
 				return err
 			}
 		}
