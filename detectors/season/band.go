@@ -505,14 +505,14 @@ func (s *bandState) innovations(d *sample) {
 		if own.sizes > 4 {
 			w := 2 * max(1, p.samples)
 			usual = (own.size*own.sizes + w*s.innovation) / (own.sizes + w)
-			usual = max(usual, .5*p.bin(c-1).size, .5*p.bin(c+1).size)
+			usual = max(usual, .5*float32Of(p.at(c - 1)[binSize]), .5*float32Of(p.at(c + 1)[binSize]))
 		}
 		own.sizes = min(own.sizes+1, periods*max(1, p.samples), mostSizes)
 		if own.sizes == 1 {
 			own.size = s.innovation
 		}
 		own.size += d.gain / (own.sizes + 2) * (min(math.Abs(r), 5*max(usual, 1e-6)) - own.size)
-		p.put(c, own)
+		p.put(c, &own)
 	}
 	z := math.Abs(r) / (sigma * max(usual, d.floor/d.unitOr1()*.8, 1e-6))
 	s.learnt++

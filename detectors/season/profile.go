@@ -67,35 +67,64 @@ type bin struct {
 }
 
 const (
-	profileWords = 11
-	mostSizes    = 255
-	most4        = 15
-	turns        = 256
+	mostSizes = 255
+	most4     = 15
+	turns     = 256
 )
 
-// bin returns the i-th bin, counted round.
-func (p *profile) bin(i int) (b bin) {
-	used := int(p.used)
-	i = (i + used) % used
-	w := p.words[profileWords*i:][:profileWords]
-	for k, v := range [...]*float64{&b.level, &b.dev, &b.mean, &b.meanDev, &b.size, &b.high, &b.highDev, &b.low, &b.lowDev, &b.n} {
-		*v = float64(math.Float32frombits(w[k]))
+// The words of a bin: numbers as float32s, levels relative to the series' origin, and the rest in the bits of the last word.
+const (
+	binLevel = iota
+	binDev
+	binMean
+	binMeanDev
+	binSize
+	binHigh
+	binHighDev
+	binLow
+	binLowDev
+	binN
+	binBits
+	profileWords
+)
+
+// at returns the words of the i-th bin, counted round.
+func (p *profile) at(i int) *[profileWords]uint32 {
+	if used := int(p.used); uint(i) >= uint(used) {
+		i = (i + used) % used
 	}
-	m := w[profileWords-1]
+	return (*[profileWords]uint32)(p.words[profileWords*i:])
+}
+
+func float32Of(w uint32) float64 { return float64(math.Float32frombits(w)) }
+
+// bin returns the i-th bin.
+func (p *profile) bin(i int) (b bin) {
+	w := p.at(i)
+	b.level, b.dev, b.mean, b.meanDev = float32Of(w[binLevel]), float32Of(w[binDev]), float32Of(w[binMean]), float32Of(w[binMeanDev])
+	b.size, b.high, b.highDev = float32Of(w[binSize]), float32Of(w[binHigh]), float32Of(w[binHighDev])
+	b.low, b.lowDev, b.n = float32Of(w[binLow]), float32Of(w[binLowDev]), float32Of(w[binN])
+	m := w[binBits]
 	b.means, b.extremes, b.hot, b.gross = float64(m&15), float64(m>>4&15), m>>8&15, m>>12&15
 	b.sizes, b.period = float64(m>>16&255), m>>24
 	return b
 }
 
-// put writes the i-th bin. Levels are float32s relative to the series' origin.
-func (p *profile) put(i int, b bin) {
-	used := int(p.used)
-	i = (i + used) % used
-	w := p.words[profileWords*i:][:profileWords]
-	for k, v := range [...]float64{b.level, b.dev, b.mean, b.meanDev, b.size, b.high, b.highDev, b.low, b.lowDev, b.n} {
-		w[k] = math.Float32bits(float32(v))
-	}
-	w[profileWords-1] = uint32(min(b.means, most4)) | uint32(min(b.extremes, most4))<<4 | b.hot&15<<8 | b.gross&15<<12 |
+// put writes the i-th bin.
+func (p *profile) put(i int, b *bin) {
+	w := p.at(i)
+	put := func(k int, v float64) { w[k] = math.Float32bits(float32(v)) }
+	put(binLevel, b.level)
+	put(binDev, b.dev)
+	put(binMean, b.mean)
+	put(binMeanDev, b.meanDev)
+	put(binSize, b.size)
+	put(binHigh, b.high)
+	put(binHighDev, b.highDev)
+	put(binLow, b.low)
+	put(binLowDev, b.lowDev)
+	put(binN, b.n)
+	w[binBits] = uint32(min(b.means, most4)) | uint32(min(b.extremes, most4))<<4 | b.hot&15<<8 | b.gross&15<<12 |
 		uint32(b.sizes)<<16 | b.period%turns<<24
 }
 
@@ -166,8 +195,12 @@ func (p *profile) interpolate(q *place) {
 	}
 	whole := math.Floor(at)
 	used := int(p.used)
-	q.i = (int(whole) + used) % used
-	q.j = (q.i + 1) % used
+	if q.i = int(whole); uint(q.i) >= uint(used) {
+		q.i = (q.i + used) % used
+	}
+	if q.j = q.i + 1; q.j == used {
+		q.j = 0
+	}
 	if p.samples > 1.5 {
 		q.w = at - whole
 	}
@@ -175,24 +208,20 @@ func (p *profile) interpolate(q *place) {
 	if q.w > .5 {
 		q.bin = q.j
 	}
-	a, b := p.bin(q.i), p.bin(q.j)
-	own := a
-	if q.bin == q.j {
-		own = b
-	}
-	if own.n == 0 || own.n < .9*p.samples {
+	first, second, own := p.at(q.i), p.at(q.j), p.at(q.bin)
+	if n := float32Of(own[binN]); n == 0 || n < .9*p.samples {
 		return
 	}
 	q.known = true
+	a, b := float32Of(first[binLevel]), float32Of(second[binLevel])
 	switch {
-	case a.n == 0:
-		a.level = b.level
-	case b.n == 0:
-		b.level = a.level
+	case float32Of(first[binN]) == 0:
+		a = b
+	case float32Of(second[binN]) == 0:
+		b = a
 	}
-	q.level = a.level*(1-q.w) + b.level*q.w
-	before, after := p.bin(q.bin-1), p.bin(q.bin+1)
-	q.dev = smooth(before.dev, own.dev, after.dev)
+	q.level = a*(1-q.w) + b*q.w
+	q.dev = smooth(float32Of(p.at(q.bin - 1)[binDev]), float32Of(own[binDev]), float32Of(p.at(q.bin + 1)[binDev]))
 }
 
 // choose finds the sample in all profiles, and the period in use.
@@ -258,7 +287,7 @@ func (s *bandState) learnProfile(d *sample, k int, p *profile, gain float64, gro
 		own.n++
 		own.level += (off - own.level) / own.n
 		own.period = q.turn
-		p.put(q.bin, own)
+		p.put(q.bin, &own)
 		return
 	}
 	off -= q.level
@@ -298,7 +327,7 @@ func (s *bandState) learnProfile(d *sample, k int, p *profile, gain float64, gro
 		}
 		if o := p.bin(beside); o.n > 0 {
 			o.level += g * learnt * (1 - near) / both
-			p.put(beside, o)
+			p.put(beside, &o)
 		}
 	}
 	if n := own.n - p.samples; n > 0 {
@@ -316,7 +345,7 @@ func (s *bandState) learnProfile(d *sample, k int, p *profile, gain float64, gro
 		}
 		own.dev += g * (math.Abs(learnt) - own.dev)
 	}
-	p.put(q.bin, own)
+	p.put(q.bin, &own)
 }
 
 // recurs reports whether a bin, or one beside it, had gross differences in two of the last three periods, with its level and
@@ -412,7 +441,7 @@ func (s *bandState) endedMean(d *sample, k int, p *profile) {
 		}
 	}
 	b.means++
-	p.put(at, b)
+	p.put(at, &b)
 }
 
 // endedExtremes compares the largest and the smallest of the last three bins with those of earlier periods, and learns them.
@@ -456,7 +485,7 @@ func (s *bandState) endedExtremes(d *sample, k int, p *profile) {
 		}
 	}
 	b.extremes++
-	p.put(at, b)
+	p.put(at, &b)
 }
 
 // search looks for a period in the last samples.
@@ -489,6 +518,33 @@ func (s *bandState) search(samples []uint32) {
 	p.samples = length / p.used
 }
 
+// lagsAtOnce is the number of sums of an autocorrelation that are computed together: their additions do not wait for each other.
+const lagsAtOnce = 8
+
+// products returns the sums of the products of x with itself lag, lag+1 and so on later, each added up in the order of x.
+func products(x []float64, lag int) (sums [lagsAtOnce]float64) {
+	var a, b, c, d, e, f, g, h float64
+	n := max(0, len(x)-lag-lagsAtOnce+1)
+	for i, v := range x[:n] {
+		w := (*[lagsAtOnce]float64)(x[i+lag:])
+		a += v * w[0]
+		b += v * w[1]
+		c += v * w[2]
+		d += v * w[3]
+		e += v * w[4]
+		f += v * w[5]
+		g += v * w[6]
+		h += v * w[7]
+	}
+	sums = [...]float64{a, b, c, d, e, f, g, h}
+	for k := range sums {
+		for i := n; i+lag+k < len(x); i++ {
+			sums[k] += x[i] * x[i+lag+k]
+		}
+	}
+	return sums
+}
+
 // periodOf returns the period of the highest peak of the autocorrelation, in samples; 0: there is none above 0.3.
 func periodOf(samples []uint32) float64 {
 	var x [searched]float64
@@ -512,12 +568,11 @@ func periodOf(samples []uint32) float64 {
 	}
 	longest := n / 3
 	var acf [searched/3 + 1]float64
-	for lag := range longest + 1 {
-		sum := 0.0
-		for i := lag; i < n; i++ {
-			sum += x[i] * x[i-lag]
+	for lag := 0; lag <= longest; lag += lagsAtOnce {
+		sums := products(x[:n], lag)
+		for k := range min(lagsAtOnce, longest+1-lag) {
+			acf[lag+k] = sums[k] / float64(n-lag-k)
 		}
-		acf[lag] = sum / float64(n-lag)
 	}
 	best, high, fallen := 0, .3*acf[0], false
 	for lag := 2; lag < longest; lag++ {
