@@ -180,12 +180,12 @@ func (r *Rows) Len() int { return (len(r.X) + len(r.X64) + len(r.XI)) / r.Dim }
 
 // Rows resolves task i.
 func (b *Batch) Rows(i int) (r Rows) {
-	b.resolve(i, &r)
+	b.Resolve(i, &r)
 	return r
 }
 
-// resolve is Rows into r, which may hold an earlier task's.
-func (b *Batch) resolve(i int, r *Rows) {
+// Resolve is Rows into r, which may hold an earlier task's.
+func (b *Batch) Resolve(i int, r *Rows) {
 	t := &b.Tasks[i]
 	r.Dim, r.Fresh = int(t.Dim), int(t.Fresh)
 	r.Params = at(b.In, t.Params)

@@ -75,7 +75,7 @@ func (c *cpu) Execute(ctx context.Context, b *Batch) error {
 		if i&0xff == 0xff && ctx.Err() != nil {
 			break
 		}
-		b.resolve(i, r)
+		b.Resolve(i, r)
 		specs[b.Tasks[i].Op].CPU(ctx, r, parallel)
 	}
 	if err := ctx.Err(); err != nil {
@@ -95,7 +95,7 @@ func costOf(b *Batch) int {
 	defer rowsPool.Put(r)
 	cost, step := 0, (len(b.Tasks)+sample-1)/sample
 	for i := 0; i < len(b.Tasks); i += step {
-		b.resolve(i, r)
+		b.Resolve(i, r)
 		cost += step * specs[b.Tasks[i].Op].Cost(r)
 	}
 	return cost
@@ -108,7 +108,7 @@ func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
 	chains := chainsOf(b)
 	parallel := c.helpers.Parallel(ctx)
 	c.helpers.Distribute(ctx, chains.heads, chains.next, cost, func(r *Rows, i int32) {
-		b.resolve(int(i), r)
+		b.Resolve(int(i), r)
 		specs[b.Tasks[i].Op].CPU(ctx, r, parallel)
 	})
 	chainPool.Put(chains)

@@ -197,6 +197,15 @@ type Spanning interface {
 	Span() int
 }
 
+// Direct is a Detector whose tasks take less time than to copy what they read into a batch and to hand it over: their owner
+// scores each one itself when it becomes due. Its op has no kernel.
+type Direct interface {
+	Detector
+	// Direct returns the function that fills the outputs of a task as the op's CPU form does, to the bit; nil: an executor scores
+	// the tasks. With inPlace, a task's Next may be the memory of its Carry, and Explain, Locate and Predict read neither of them.
+	Direct() (fill func(r *Rows), inPlace bool)
+}
+
 // Incomplete is a Detector that takes rows with missing values, which are NaN in X.
 type Incomplete interface {
 	Detector

@@ -50,4 +50,5 @@
 //   - The definition takes the carry it is given. Compare therefore judges one
 //     task, never a chain: errors do not add up in it.
 //   - Op numbers are in tasks alone, never in stored data.
+//   - The owner scores tasks of a [Direct] itself, without an executor, and a large carry in place.
 package detectors

@@ -12,7 +12,8 @@
 //  3. schemas.Decoder reads the mapped fields of a record. A record that it cannot
 //     read becomes a dead letter.
 //  4. state.State.Fold appends the sample to its key's window and packs the
-//     tasks that became due into a batch (fold.go; state/fold.go).
+//     tasks that became due into a batch (fold.go; state/fold.go), or scores
+//     cheap ones itself (state/direct.go).
 //  5. Executor.Execute scores the batch; State.Apply takes scores and carries.
 //  6. partition.join has folder.write add the results to the open cycle: cycle.Writer
 //     encodes them into its batches, with snapshots of the keys that hold the replay floor

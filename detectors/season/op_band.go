@@ -21,7 +21,7 @@ var bandSpec = detectors.Spec{
 	Finds: "improbable at this time, alone or with the readings before",
 	Help: "Finds readings, drifts, changes of noise and missing peaks or jobs that are unusual for the time of the period that a " +
 		"series shows by itself: hour, day, week or another. The score is -ln of the probability of readings as unusual, of " +
-		"several fields the largest; 0 is ordinary. A task copies 36 KB of state per field: with STRIDE=16 samples cost a third.",
+		"several fields the largest; 0 is ordinary. A field has 36 KB of state.",
 	Params: []detectors.Param{
 		{Name: "RATE", Type: detectors.Float, Default: 0.0003, Min: 1e-6, Max: 0.1, Word: 1,
 			Help:    "Rate of false alarms per sample, the default of THRESHOLD. Samples above ln(6/RATE) are learnt at a tenth of the weight.",
@@ -113,6 +113,9 @@ func (d *band) Op() detectors.Op        { return OpBand }
 func (d *band) Params() detectors.Words { return d.params }
 func (d *band) Window() int             { return 1 }
 func (d *band) Timed()                  {}
+
+// Direct returns the op's CPU form: to copy the state takes as long as some samples.
+func (d *band) Direct() (fill func(r *detectors.Rows), inPlace bool) { return scoreBand, true }
 
 // Left returns MinPoints less the samples seen.
 func (d *band) Left(carry detectors.Words) int {

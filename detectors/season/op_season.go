@@ -137,6 +137,9 @@ func (d *detector) Params() detectors.Words { return d.params }
 func (d *detector) Window() int             { return 1 }
 func (d *detector) Timed()                  {}
 
+// Direct returns the op's CPU form.
+func (d *detector) Direct() (fill func(r *detectors.Rows), inPlace bool) { return score, true }
+
 // Left returns MinPoints less the residuals learnt. The first period, whose samples have no score either, has no number of samples.
 func (d *detector) Left(carry detectors.Words) int {
 	p := Params{Bins: d.p.Bins}

@@ -68,6 +68,13 @@ func (f *flatline) Params() detectors.Words { return f.params }
 // Window returns 2: the scored row and the one before it.
 func (f *flatline) Window() int { return 2 }
 
+// Direct returns the op's CPU form. Locate reads the carry.
+func (f *flatline) Direct() (fill func(r *detectors.Rows), inPlace bool) {
+	return directFlatline, false
+}
+
+func directFlatline(r *detectors.Rows) { flatlineCPU(context.Background(), r, detectors.Sequential) }
+
 // Size returns the scores and the carry.
 func (f *flatline) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if n, ok = f.Steady.Size(v); ok {

@@ -66,6 +66,19 @@ func (z *zscore) Op() detectors.Op        { return OpZScore }
 func (z *zscore) Params() detectors.Words { return z.params }
 func (z *zscore) Window() int             { return z.params.Int(0) }
 
+// mostDirect is the longest window that is scored directly: a sample of one takes about half a microsecond.
+const mostDirect = 512
+
+// Direct returns the op's CPU form for short windows. Samples of long ones take several cores.
+func (z *zscore) Direct() (fill func(r *detectors.Rows), inPlace bool) {
+	if z.Window() > mostDirect {
+		return nil, false
+	}
+	return directZScore, false
+}
+
+func directZScore(r *detectors.Rows) { zscoreCPU(context.Background(), r, detectors.Sequential) }
+
 // Incomplete marks the detector as one that leaves out missing values.
 func (z *zscore) Incomplete() {}
 

@@ -60,6 +60,9 @@ func (d *value) Op() detectors.Op        { return OpValue }
 func (d *value) Params() detectors.Words { return d.params }
 func (d *value) Window() int             { return d.Least }
 
+// Direct returns the op's definition, which is its CPU form.
+func (d *value) Direct() (fill func(r *detectors.Rows), inPlace bool) { return scoreValue, false }
+
 // Incomplete marks the detector as one that leaves out missing values.
 func (d *value) Incomplete() {}
 

@@ -10,6 +10,7 @@ func (s *State) Need() detectors.Need { return s.tasks.Need() }
 
 // Apply takes the results of b after its execution: scores go to Rows, in the order of the samples, and carries to
 // their keys. The caller resets b afterwards. Apply ignores tasks of other States in b.
+// Tasks of detectors.Direct have their results.
 func (s *State) Apply(b *detectors.Batch) {
 	list := s.tasks.Pending()
 	for i := range list {
@@ -24,7 +25,10 @@ func (s *State) Apply(b *detectors.Batch) {
 			s.tasks.Do(&p.scoringTask)
 			continue
 		}
-		d := p.Detector
+		d, b := p.Detector, b
+		if p.Direct {
+			b = &s.tasks.direct
+		}
 		if d.Most.Carry > 0 && !p.Key.Dead {
 			if m := &p.Key.Progress[d.Place]; s.tasks.Last(i, m) {
 				next := b.Tasks[p.Index].Next
@@ -46,14 +50,19 @@ func (s *State) Apply(b *detectors.Batch) {
 
 // setCarry sets a key's carry to its last task's.
 func (s *State) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
+	s.changeCarry(k, d, m, len(next))
+	copy(m.Carry, next)
+}
+
+// changeCarry gives a key's carry a length. What it was before the open unit is saved.
+func (s *State) changeCarry(k *Key, d *series.SetDetector, m *series.Progress, n int) {
 	if m.Unit != uint32(s.journal.Number) {
 		m.Unit = uint32(s.journal.Number)
 		saveCarry(s.journal.Open, k, d.Place, m.Carry)
 	}
-	if len(next) > cap(m.Carry) {
-		s.Keys.Bytes += 4 * int64(len(next)-cap(m.Carry))
-		m.Carry = make(detectors.Words, len(next))
+	if n > cap(m.Carry) {
+		s.Keys.Bytes += 4 * int64(n-cap(m.Carry))
+		m.Carry = make(detectors.Words, n)
 	}
-	m.Carry = m.Carry[:len(next)]
-	copy(m.Carry, next)
+	m.Carry = m.Carry[:n]
 }

@@ -17,32 +17,40 @@ type detector struct {
 	origin    []float64        // the centers of its rows with a model
 	// sparing says how many rows a task reads; nil: those of the window.
 	sparing detectors.Sparing
+	// direct scores a task; nil: an executor does. inPlace: in the memory of the series' carry.
+	direct  func(r *detectors.Rows)
+	inPlace bool
 }
 
 // leastShared is the least number of values of a full window whose rows tasks share:
 // packing fewer again takes less time than finding the series' previous task.
 const leastShared = 32
 
-func newDetector(d *series.Setup) detector {
+// newDetector returns how tasks of a detector are packed. Where scores are watched, a task keeps the carry that it had.
+func newDetector(d *series.Setup, watched bool) detector {
 	shares := d.Elem != detectors.I64 && int(d.Full)*d.Dim >= leastShared
 	sparing, _ := d.Detector.(detectors.Sparing)
 	shares = shares && sparing == nil && d.Width == d.Dim
-	made := detector{
-		Setup: d, centerRun: int32(detectors.CenterRun(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0, sparing: sparing,
+	made := detector{Setup: d, centerRun: int32(detectors.CenterRun(int(d.Full))), sparing: sparing}
+	if z, ok := d.Detector.(detectors.Direct); ok {
+		made.direct, made.inPlace = z.Direct()
 	}
+	made.inPlace = made.inPlace && made.direct != nil && d.Most.Carry > 0 && !watched
+	made.shares = shares && made.direct == nil
+	made.linked = made.shares || d.Most.Carry > 0 && !made.inPlace
 	if m, ok := d.Detector.(detectors.Modelled); ok {
 		made.model, made.origin = m.Model(), m.Origin()
 	}
 	return made
 }
 
-// need returns how much of a batch the tasks of one sample take at most: a task of each detector, parameters
-// included.
+// need returns how much of a batch the tasks of one sample that an executor scores take at most: a task of each detector,
+// parameters included.
 func (p *packer) need() detectors.Need {
 	var n detectors.Need
 	for i := range p.detectors {
-		if p.detectors[i].Setup != nil {
-			p.detectors[i].addNeed(&n)
+		if d := &p.detectors[i]; d.Setup != nil && d.direct == nil {
+			d.addNeed(&n)
 		}
 	}
 	return n

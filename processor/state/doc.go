@@ -24,7 +24,7 @@
 //	         held until the watermark reaches it, if Lateness > 0 (package series)
 //	         values transformed, and with those of an interval made one sample (fold.go, intervals.go)
 //	         row into the key's windows (package series), progress of its detectors counted,
-//	         tasks that became due packed into the batch (fold.go, queue.go)
+//	         tasks that became due packed into the batch (fold.go, queue.go), or scored (direct.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
 //	         anomalies to Events (judge.go), carries to their keys (apply.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (undo.go)
@@ -146,9 +146,9 @@
 //     (package rules), and a key's history follows a change with its next score.
 //   - Samples before the offset at which a partition begins to publish are folded like any others, but
 //     their results are not published (position.go).
-//   - Warming-up rows go straight to Rows unless a task of this State waits for
-//     its scores; then they queue behind it, so that the order of rows does not
-//     depend on the batches.
+//   - Warming-up rows, and scores of detectors without a batch (direct.go), go straight to
+//     Rows unless a task of this State waits for its scores; then they queue behind it, so
+//     that the order of rows does not depend on the batches.
 //   - A window's count of samples determines its rows and ring positions, so
 //     undo needs only the rows that were overwritten.
 //   - A summary of what has left a detector's window (package series) is folded when

@@ -203,7 +203,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			}
 			s.summarise(k, w, d)
 			if s.packs(d) {
-				s.tasks.Pack(k, &k.Series, i, d, word, b)
+				s.pack(k, i, d, word, b)
 				if d.Until > 0 && w.Count >= d.Until {
 					s.tasks.Defer(func() { s.endDetector(k, d, time, offset) })
 				}
@@ -263,7 +263,7 @@ func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v floa
 	} else {
 		s.summarise(k, w, d)
 		if s.packs(d) {
-			s.tasks.Pack(k, &k.Series, 0, d, word, b)
+			s.pack(k, 0, d, word, b)
 		}
 		m.Fresh = 0
 	}

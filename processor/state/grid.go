@@ -148,7 +148,7 @@ func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
 		}
 		s.summarise(k, w, d)
 		if s.packs(d) {
-			s.tasks.Pack(k, &k.Series, i, d, word, b)
+			s.pack(k, i, d, word, b)
 		}
 	}
 }

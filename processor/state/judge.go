@@ -599,7 +599,7 @@ func (why *reasons) inSeason() bool {
 		return false
 	}
 	next := why.b.Tasks[why.p.Index].Next
-	return why.p.Detector.Seasonal.InSeason(why.b.Out[next.Off:][:next.Len])
+	return why.p.InSeason || next.Len > 0 && why.p.Detector.Seasonal.InSeason(why.b.Out[next.Off:][:next.Len])
 }
 
 // replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.

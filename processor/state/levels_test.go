@@ -444,14 +444,14 @@ func levelScores(t *testing.T, d leveled, x []float64) (tasks []leveledTask) {
 		if k := s.Keys.Get(key); k != nil {
 			carry = slices.Clone(k.Progress[0].Carry)
 		}
+		s.Rows = s.Rows[:0]
 		s.Fold(&Sample{Key: key, Time: int64(i), Offset: int64(i), Values: []float64{v}}, b)
-		if len(b.Tasks) == 0 {
+		if len(b.Tasks) == 0 && (len(s.Rows) == 0 || s.Rows[0].State != RowScored) { // nor has it scored one
 			continue
 		}
 		if err := e.Execute(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
-		s.Rows = s.Rows[:0]
 		s.Apply(b)
 		b.Reset()
 		task := leveledTask{i + 1, carry, slices.Repeat([]float64{math.NaN()}, d.stride)}

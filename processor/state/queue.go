@@ -30,6 +30,8 @@ type taskQueue[K comparable] struct {
 	pending  []pendingTasks[K]
 	numbered uint32 // the number of entries that were in it before, modulo 2^32
 	deferred []func()
+	direct   detectors.Batch // of the tasks that no executor scores; see direct.go
+	rows     detectors.Rows  // of the last one of these
 }
 
 // pendingTasks is an entry of the queue.
@@ -52,6 +54,9 @@ type scoringTask struct {
 	at       uint32
 	Steady   bool   // it has a score for each fresh row, or for those that Setup.Scored names, in order
 	Valued   bool   // it has the values: of a detector that explains, or has a guard
+	Direct   bool   // it is in the queue's own batch, and has its scores
+	InSeason bool   // of a task in place, of a detectors.Seasonal: it has left a season in use
+	left     int32  // of a task in place, of a detectors.Learner: what Left says of the carry that it has left
 	room     uint16 // number of tasks whose rows still fit behind X
 	spans    uint32 // see spans.mark
 }
@@ -65,15 +70,18 @@ const (
 // maxPending bounds the memory of tasks that wait for their scores, in words.
 const maxPending = 1 << 18
 
+// mostDirect bounds the memory of tasks that have their scores and wait behind others, in words of each arena.
+const mostDirect = 1 << 22
+
 // newTaskQueue returns an empty queue for tasks of these detectors, whose Index counts them. turn is where the
-// offset is in whose turn tasks are added.
-func newTaskQueue[K comparable](dets []*series.Setup, turn *int64) taskQueue[K] {
+// offset is in whose turn tasks are added. watched says that each score is handed out with its task.
+func newTaskQueue[K comparable](dets []*series.Setup, turn *int64, watched bool) taskQueue[K] {
 	q := taskQueue[K]{turn: turn, packer: packer{detectors: make([]detector, len(dets))}}
 	for i, d := range dets {
 		if d.Ensemble != nil {
 			continue // it has no tasks
 		}
-		q.detectors[i] = newDetector(d)
+		q.detectors[i] = newDetector(d, watched)
 	}
 	q.most = q.need()
 	return q
@@ -84,7 +92,9 @@ func (q *taskQueue[K]) Need() detectors.Need { return q.most }
 
 // Fits reports whether b and the queue have room for the tasks of a sample.
 func (q *taskQueue[K]) Fits(b *detectors.Batch) bool {
-	return len(b.Tasks) == 0 || len(q.pending) < maxPending/8 && len(q.words) < maxPending && b.Fits(q.most)
+	return len(b.Tasks) == 0 && q.Empty() ||
+		len(q.pending) < maxPending/8 && len(q.words) < maxPending && len(q.direct.In) < mostDirect && len(q.direct.Out) < mostDirect &&
+			b.Fits(q.most)
 }
 
 // Pending returns the entries in the order in which they were added.
@@ -145,7 +155,12 @@ func (q *taskQueue[K]) Pack(
 		}
 		rows = min(rows, int32(p.sparing.Reads(turn)))
 	}
-	params := q.params(p, b)
+	var params detectors.Span
+	if p.direct == nil {
+		params = q.params(p, b)
+	} else {
+		params = b.Put(p.Params)
+	}
 	b.Tasks = append(b.Tasks, detectors.Task{})
 	t := &b.Tasks[len(b.Tasks)-1]
 	t.Op, t.Dim, t.Fresh, t.Params = d.Op, uint32(d.Width), uint32(d.Fresh), params
@@ -177,7 +192,9 @@ func (q *taskQueue[K]) Pack(
 	if d.Summary != nil {
 		q.packSummary(t, p, k.Summary(d.Place), b)
 	}
-	if d.Most.Carry > 0 {
+	if p.inPlace {
+		size.Carry = 0
+	} else if d.Most.Carry > 0 {
 		if before != nil {
 			t.After = uint32(before.Index) + 1
 		} else if len(m.Carry) > 0 {
@@ -252,6 +269,7 @@ func (q *taskQueue[K]) Drop() {
 	clear(q.deferred)
 	q.deferred = q.deferred[:0]
 	q.batch = nil
+	q.direct.Reset()
 }
 
 // copies holds the rows that are copied from windows when tasks are packed, because the rings are
@@ -352,8 +370,11 @@ func (t *scoringTask) Remaining(b *detectors.Batch, scores []float32, i int) int
 			return int32(j) + 1
 		}
 	}
-	next := b.Tasks[t.Index].Next
-	return int32(t.Detector.Learner.Left(b.Out[next.Off:][:next.Len]) + len(scores) - i)
+	left := t.left
+	if next := b.Tasks[t.Index].Next; next.Len > 0 {
+		left = int32(t.Detector.Learner.Left(b.Out[next.Off:][:next.Len]))
+	}
+	return left + int32(len(scores)-i)
 }
 
 // rowTimes splits the times that copies has of a steady task (detectors.Steady: one score for each fresh row) into the

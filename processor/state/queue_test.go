@@ -53,7 +53,7 @@ func TestQueue(t *testing.T) {
 			keys[i] = new(series.Series)
 			keys[i].Init(fmt.Append(nil, i), set, make([]series.Window, 1), make([]series.Progress, 1))
 		}
-		q, b := newTaskQueue[int](sets.Setups, new(int64)), &detectors.Batch{}
+		q, b := newTaskQueue[int](sets.Setups, new(int64), false), &detectors.Batch{}
 		q.numbered = uint32(math.MaxUint32 - r.IntN(200))
 		var want []wantedTask
 		called, defers := []int(nil), 0

@@ -34,6 +34,8 @@ func randomConfig(r *rand.Rand) *Config {
 		if r.IntN(2) == 0 {
 			f.carry = 1 + r.IntN(5)
 		}
+		f.direct = r.IntN(3) == 0
+		f.inPlace = f.direct && r.IntN(2) == 0
 		if f.window > 1 && r.IntN(3) == 0 {
 			f.bins = &detectors.BinParams{Dim: 1, Cells: 1 + r.IntN(9), Period: 1 + r.IntN(40), Max: 1 + r.IntN(10), Decay: 0.1 + 0.8*r.Float64()}
 		}
@@ -251,8 +253,8 @@ func randomGrid(r *rand.Rand, cfg *Config) {
 	for range 1 + r.IntN(2) {
 		i := len(cfg.Detectors)
 		d := series.DetectorConfig{
-			Name: fmt.Sprint("d", i), Detector: &fake{id: i, window: g.Cells(), least: g.Cells(), lag: r.IntN(2), counts: true}, Window: w,
-			Stride: 1, Fingerprint: uint64(i),
+			Name: fmt.Sprint("d", i), Window: w, Stride: 1, Fingerprint: uint64(i),
+			Detector: &fake{id: i, window: g.Cells(), least: g.Cells(), lag: r.IntN(2), counts: true, direct: r.IntN(3) == 0},
 		}
 		if r.IntN(3) == 0 {
 			randomKeys(r, &d)

@@ -68,7 +68,11 @@ func (h *sharing) check() {
 			continue
 		}
 		h.tasks++
-		rows := h.b.Rows(int(p.Index))
+		b := h.b
+		if p.Direct {
+			b = &h.s.tasks.direct
+		}
+		rows := b.Rows(int(p.Index))
 		x, wide := rows.X, rows.X64
 		all := h.all[string(p.Key.Name())]
 		_, words := h.s.tasks.Times(&p.scoringTask)
@@ -105,6 +109,9 @@ func (h *sharing) check() {
 			h.others++
 		}
 		id := fmt.Sprint(p.Detector.Index, "/", string(p.Key.Name()))
+		if p.Direct {
+			continue
+		}
 		span := h.b.Tasks[p.Index].X
 		if span.Off < ends[id] {
 			h.shared++
@@ -164,8 +171,7 @@ func TestSharedRows(t *testing.T) {
 		}
 		fold := func(cut func(h *sharing) bool, limit int) *sharing {
 			h := &sharing{t: t, s: New(cfg), b: &detectors.Batch{}, all: map[string][]modelRow{}}
-			if limit > 0 {
-				need := h.s.Need()
+			if need := h.s.Need(); limit > 0 && need.Tasks > 0 { // else all tasks are direct
 				h.b.MaxIn, h.b.MaxTasks = need.In*limit, need.Tasks+r.IntN(need.Tasks*limit*9)
 			}
 			for i := range log {

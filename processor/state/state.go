@@ -388,7 +388,7 @@ func New(cfg *Config) *State {
 	s.Keys.evictor = s.Keys.newEvictor(cfg.TTL)
 	s.groups = newGrouping(cfg.Grouping, &s.Keys.KeyTable)
 	s.silences = newSilences(cfg.Silence, &s.Keys.KeyTable)
-	s.tasks = newTaskQueue[*Key](s.dets, &s.newest)
+	s.tasks = newTaskQueue[*Key](s.dets, &s.newest, cfg.Watch != nil)
 	s.decisions = rules.NewDecisionLog(&kinds, s.saveDecision)
 	s.journal = s.newJournal()
 	s.Rulings = newRulings(s.dets, s.decisions, &s.tasks, s.turn, s.route)

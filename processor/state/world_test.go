@@ -21,6 +21,15 @@ type fake struct {
 	id, window, least, carry, lag int
 	bins                          *detectors.BinParams // nil: no summary
 	counts                        bool                 // of a grid
+	direct, inPlace               bool                 // see Direct
+}
+
+// Direct: half of the direct fakes score in place.
+func (f *fake) Direct() (fill func(r *detectors.Rows), inPlace bool) {
+	if !f.direct {
+		return nil, false
+	}
+	return scoreFake, f.inPlace
 }
 
 func (f *fake) Summary(dim int) *detectors.BinParams {
@@ -48,8 +57,8 @@ func (f *fake) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if v.Rows-v.Fresh+1 < f.least {
 		return detectors.Outputs{}, false
 	}
-	if f.carry > 0 {
-		n.Carry = f.carry + min(v.Rows, 3) // grows with the window
+	if n.Carry = f.carry; f.carry > 0 && !f.inPlace {
+		n.Carry += min(v.Rows, 3) // grows with the window
 	}
 	n.Scores = v.Fresh
 	return n, true
@@ -101,31 +110,37 @@ func execute(b *detectors.Batch) {
 	}
 	for i := range b.Tasks {
 		r := b.Rows(i)
-		h := r.Params.Float32(0) + 0.5
-		for _, c := range r.Carry.F32() {
-			h = h*0.75 + c
-		}
-		for _, c := range r.Bins {
-			h = h*0.75 + c
-		}
-		n := r.Len() - r.Fresh + 1
-		for _, v := range r.XI {
-			r.X = append(r.X, float32(v))
-		}
-		for j := range r.Scores {
-			s := h
-			for _, x := range r.X[max(0, n+j-int(r.Params.Float32(1)))*r.Dim : (n+j)*r.Dim] {
-				if x != x {
-					x = 3
-				}
-				s = s*0.5 + x
+		scoreFake(&r)
+	}
+}
+
+// scoreFake scores a task of a fake.
+func scoreFake(r *detectors.Rows) {
+	h := r.Params.Float32(0) + 0.5
+	for _, c := range r.Carry.F32() {
+		h = h*0.75 + c
+	}
+	for _, c := range r.Bins {
+		h = h*0.75 + c
+	}
+	n := r.Len() - r.Fresh + 1
+	x := r.X
+	for _, v := range r.XI {
+		x = append(x, float32(v))
+	}
+	for j := range r.Scores {
+		s := h
+		for _, x := range x[max(0, n+j-int(r.Params.Float32(1)))*r.Dim : (n+j)*r.Dim] {
+			if x != x {
+				x = 3
 			}
-			r.Scores[j] = s
-			h = h*0.25 + s
+			s = s*0.5 + x
 		}
-		for j := range r.Next {
-			r.Next.SetFloat32(j, h+float32(j))
-		}
+		r.Scores[j] = s
+		h = h*0.25 + s
+	}
+	for j := range r.Next {
+		r.Next.SetFloat32(j, h+float32(j))
 	}
 }
 

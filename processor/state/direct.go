@@ -1,0 +1,43 @@
+package state
+
+import (
+	"odradek/detectors"
+	"odradek/processor/state/series"
+)
+
+// This file scores the tasks of a detectors.Direct: at once, in a batch of the queue's own, which no executor gets. Their scores
+// are judged at once, too, unless a task of this State waits for its scores: then they queue behind it, so that the order of rows
+// does not depend on the batches. The scores are the same either way, because a task depends on its rows and its carry alone.
+
+// pack packs a task that has become due, or scores it.
+func (s *State) pack(k *Key, i int, d *series.SetDetector, word uint64, b *detectors.Batch) {
+	q := &s.tasks
+	p := &q.detectors[d.Index]
+	if p.direct == nil {
+		q.Pack(k, &k.Series, i, d, word, b)
+		return
+	}
+	alone := q.Empty()
+	q.Pack(k, &k.Series, i, d, word, &q.direct)
+	t := &q.pending[len(q.pending)-1].scoringTask
+	t.Direct = true
+	q.direct.Resolve(int(t.Index), &q.rows)
+	if p.inPlace {
+		m := &k.Progress[d.Place]
+		first := len(m.Carry) == 0
+		s.changeCarry(k, d, m, d.Most.Carry)
+		if q.rows.Next = m.Carry; !first {
+			q.rows.Carry = m.Carry
+		}
+	}
+	p.direct(&q.rows)
+	if p.inPlace { // later tasks change it
+		if d.Learner != nil {
+			t.left = int32(d.Learner.Left(q.rows.Next))
+		}
+		t.InSeason = d.Seasonal != nil && d.Seasonal.InSeason(q.rows.Next)
+	}
+	if alone {
+		s.Apply(nil)
+	}
+}
