@@ -20,6 +20,9 @@ type detector struct {
 	// direct scores a task; nil: an executor does. inPlace: in the memory of the series' carry.
 	direct  func(r *detectors.Rows)
 	inPlace bool
+	// plain is the task of a direct detector of one value a row and one row a task, with a score and nothing else, which is not
+	// judged; without X, and reused. nil: it is none.
+	plain *detectors.Rows
 }
 
 // leastShared is the least number of values of a full window whose rows tasks share:
@@ -36,6 +39,11 @@ func newDetector(d *series.Setup, watched bool) detector {
 		made.direct, made.inPlace = z.Direct()
 	}
 	made.inPlace = made.inPlace && made.direct != nil && d.Most.Carry > 0 && !watched
+	if made.direct != nil && d.Elem == detectors.F32 && d.Dim == 1 && d.Fresh == 1 && d.Steady && d.Reads == 1 &&
+		d.Wide == detectors.NotWide && d.Summary == nil && !d.Scale && (d.Most == detectors.Outputs{Scores: 1}) && d.Learner == nil &&
+		d.Predict == nil && !d.Followed && sparing == nil {
+		made.plain = &detectors.Rows{Dim: 1, Fresh: 1, Params: d.Params, Scores: make([]float32, 1)}
+	}
 	made.shares = shares && made.direct == nil
 	made.linked = made.shares || d.Most.Carry > 0 && !made.inPlace
 	if m, ok := d.Detector.(detectors.Modelled); ok {

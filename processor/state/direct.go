@@ -18,6 +18,10 @@ func (s *State) pack(k *Key, i int, d *series.SetDetector, word uint64, b *detec
 		return
 	}
 	alone := q.Empty()
+	if alone && p.plain != nil {
+		s.scorePlain(k, &k.Windows[i], p, word)
+		return
+	}
 	q.Pack(k, &k.Series, i, d, word, &q.direct)
 	t := &q.pending[len(q.pending)-1].scoringTask
 	t.Direct = true
@@ -40,4 +44,27 @@ func (s *State) pack(k *Key, i int, d *series.SetDetector, word uint64, b *detec
 	if alone {
 		s.Apply(nil)
 	}
+}
+
+// scorePlain makes the row of a plain task that waits for nothing.
+func (s *State) scorePlain(k *Key, w *series.Window, p *detector, word uint64) {
+	q, r := &s.tasks, p.plain
+	x, y := w.Values(1, min(w.Rows, p.Full))
+	n := len(x) + len(y)
+	if cap(q.narrowed) < n {
+		q.narrowed = make([]float32, p.Full)
+	}
+	r.X = q.narrowed[:n]
+	p.narrow(r.X, x, y, w.Count)
+	p.direct(r)
+	offset := int64(word >> 1)
+	if s.withholds(offset) {
+		return
+	}
+	s.Rows = append(s.Rows, Row{})
+	row, at := &s.Rows[len(s.Rows)-1], k.LastTime
+	row.Key, row.Detector, row.State = k, p.Index, RowState(word&1)*RowImputed
+	row.Score, row.Judged, row.Threshold = r.Scores[0], r.Scores[0], nan
+	row.Offset, row.Time, row.About, row.Until = offset, at, at, at
+	row.Behind = s.behind(offset)
 }

@@ -32,6 +32,7 @@ type taskQueue[K comparable] struct {
 	deferred []func()
 	direct   detectors.Batch // of the tasks that no executor scores; see direct.go
 	rows     detectors.Rows  // of the last one of these
+	narrowed []float32       // the rows of a plain one
 }
 
 // pendingTasks is an entry of the queue.
@@ -515,16 +516,21 @@ func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows 
 	} else {
 		t.X, dst = b.GrowF32(n)
 	}
-	var center float64
+	p.centers = append(p.centers, d.narrow(dst, x, y, w.Count))
+}
+
+// narrow packs rows of one value, the newest of which is the count-th of the series, and returns what they are centred on.
+func (d *detector) narrow(dst []float32, x, y []uint64, count int64) (center float64) {
+	n := len(x) + len(y)
 	ok := false
-	if rows == d.Full {
-		from, count := detectors.CenterRows(int(d.centerRun), n, w.Count)
-		center, ok = detectors.PackOne(dst, x, y, from, count)
+	if n == int(d.Full) {
+		from, common := detectors.CenterRows(int(d.centerRun), n, count)
+		center, ok = detectors.PackOne(dst, x, y, from, common)
 	}
 	if !ok {
 		center, _ = detectors.PackOne(dst, x, y, 0, n)
 	}
-	p.centers = append(p.centers, center)
+	return center
 }
 
 // center sets p.centers to those of a task's columns: for a full window, those of its run
