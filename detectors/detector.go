@@ -106,6 +106,11 @@ type Part struct {
 	// Spread is how far readings usually are from what the method expects, in the value with the largest share, on the scale
 	// of X: a deviation of one standard deviation. 0: it is not known.
 	Spread float64
+
+	// Newest is the value that Explain expects in place of the scored row if since is that row, in the value with the largest
+	// share, on the scale of X. Without HasNewest it is not known.
+	Newest    float64
+	HasNewest bool
 }
 
 // PartOf returns the part of successive rows, the first of which has the given number, from the squares of their deviations: of
@@ -137,7 +142,7 @@ func PartOf(first, since int, squares []float64) Part {
 		slices.Sort(others)
 		p.Spread = 1.4826 * math.Sqrt(others[len(others)/2])
 	}
-	return Part{first + row, first + p.From, first + p.To, p.Spread}
+	return Part{Row: first + row, From: first + p.From, To: first + p.To, Spread: p.Spread}
 }
 
 // leastOthers is the least number of rows whose median deviation is taken as usual.

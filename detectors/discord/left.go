@@ -489,6 +489,16 @@ func (l *LeftScorer) Explain(expected, contribution []float64, from, at, since i
 	return Expect(expected, contribution, func(c int) []float64 { return l.columns[c].x }, m, from, at, since), true
 }
 
+// newest returns what Explain sets expected to, in one value, where the last row of the subsequence at row at is the only one that
+// is not known to be ordinary.
+func (l *LeftScorer) newest(c, from, at int) float64 {
+	m, x := l.lengths[0], l.columns[c].x
+	before := min(m, from, at)
+	run := make([]float64, before+m)
+	vec.Fit(run, x[at-before:at+m], x[from-before:from+m], before+m-1)
+	return run[before+m-1]
+}
+
 // Expect is the last part of LeftScorer.Explain, for a subsequence of m rows and given shares of the values. column returns the
 // rows of a value.
 func Expect(expected, contribution []float64, column func(c int) []float64, m, from, at, since int) (squares []float64) {

@@ -283,7 +283,11 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 		return detectors.Part{}, false
 	}
 	off, ok := memory.left.Explain(expected, contribution, places[0], q.At, since)
-	return detectors.PartOf(q.At, since, off), ok
+	part := detectors.PartOf(q.At, since, off)
+	if part.HasNewest = ok; ok {
+		part.Newest = memory.left.newest(detectors.Largest(contribution), places[0], q.At)
+	}
+	return part, ok
 }
 
 // Describe returns the nearest subsequences in the past, with the distances that the score is the mean of, 0 to the root of 2. Of

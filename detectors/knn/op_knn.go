@@ -217,6 +217,9 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	for c, v := range origin {
 		expected[c] += v
 	}
+	if p.HasNewest && len(origin) > 0 {
+		p.Newest += origin[detectors.Largest(contribution)]
+	}
 	return p, ok
 }
 
@@ -230,7 +233,9 @@ func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contrib
 	if d.p.ZNorm {
 		return explain(vec.Embed(nil, r.X, r.Dim, m, true), m*r.Dim, &r, d.p, q, fresh, since, expected, contribution)
 	}
-	return explain(r.X, r.Dim, &r, d.p, q, fresh, since, expected, contribution)
+	p, ok := explain(r.X, r.Dim, &r, d.p, q, fresh, since, expected, contribution)
+	p.HasNewest = ok
+	return p, ok
 }
 
 // Describe returns the nearest points and their distances, whose sum is the score.
@@ -302,7 +307,11 @@ func explain(
 		}
 		return detectors.DeviationOfShape(row, since, rows, mean, squares, expected, contribution)
 	}
-	return detectors.Deviation(row, since, len(points), mean, squares, expected, contribution)
+	part, ok := detectors.Deviation(row, since, len(points), mean, squares, expected, contribution)
+	if ok {
+		part.Newest = mean[len(mean)-dim+detectors.Largest(contribution)]
+	}
+	return part, ok
 }
 
 // nearest returns the k points of q nearest to at, the nearest first, of equal ones the
@@ -313,10 +322,15 @@ func nearest(x []float32, step int, at []float32, k int, q Query) []int {
 	}
 	points, squares := make([]int, 0, k+1), make([]float64, 0, k+1)
 	for i := q.From; i < q.To; i++ {
+		full := len(points) == k
+		if full && i+4 <= q.To && (q.At < i || q.At >= i+4) && fourFarther(x[i*step:], step, at, squares[k-1]) {
+			i += 3
+			continue
+		}
 		if i == q.At {
 			continue
 		}
-		square, full := 0.0, len(points) == k
+		square := 0.0
 		for c, v := range x[i*step : i*step+len(at)] {
 			e := float64(at[c]) - float64(v)
 			if square += e * e; full && c&7 == 7 && square >= squares[k-1] {
@@ -334,6 +348,26 @@ func nearest(x []float32, step int, at []float32, k int, q Query) []int {
 		}
 	}
 	return points
+}
+
+// fourFarther reports whether it is seen that none of four successive points of x is nearer to at than the root of least. The sums
+// of their squares do not wait for each other.
+func fourFarther(x []float32, step int, at []float32, least float64) bool {
+	n := len(at)
+	p, q, r, s := x[:n], x[step:][:n], x[2*step:][:n], x[3*step:][:n]
+	var a, b, c, d float64
+	for i, v := range at {
+		v := float64(v)
+		e, f, g, h := v-float64(p[i]), v-float64(q[i]), v-float64(r[i]), v-float64(s[i])
+		a += e * e
+		b += f * f
+		c += g * g
+		d += h * h
+		if i&7 == 7 && a >= least && b >= least && c >= least && d >= least {
+			return true
+		}
+	}
+	return a >= least && b >= least && c >= least && d >= least
 }
 
 // query returns the query of fresh row i: its point among those before it in its

@@ -425,7 +425,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 	}
 	in.Expected, in.Actual, in.Contribution, in.Deviation = expected, actual, contribution, &anomaly.Deviation{From: from, At: at}
 	if d.Explain != nil && d.From > 0 && (!events.Open() || events.Anomaly().Like != nil) {
-		in.Deviation.Side = s.newestSide(p, rows, i)
+		in.Deviation.Side = s.newestSide(p, rows, i, &part, contribution)
 	}
 	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {
 		if spread := part.Spread * s.tasks.Scale(&p.scoringTask, field); spread-spread == 0 {
@@ -436,17 +436,24 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 
 // newestSide returns the side on which the last row of a score is of what the rows before it let expect; 0: it is not known. Learned rules
 // compare anomalies by it: the reading that deviates most may be an old one, on either side of a shape.
-func (s *State) newestSide(p *pending, rows detectors.Rows, i int) anomaly.Side {
+// part and contribution are those of the score.
+func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detectors.Part, contribution []float64) anomaly.Side {
 	d, last := p.Detector, rows.Row(i)
-	v := make([]float64, 2*d.Dim)
-	expected, contribution := v[:d.Dim:d.Dim], v[d.Dim:]
-	part, ok := d.Explain.Explain(rows, i, last, expected, contribution)
-	field := anomaly.Largest(contribution)
-	if !ok || part.Row != last || field < 0 {
+	field, newest := anomaly.Largest(contribution), part.Newest
+	if !part.HasNewest {
+		v := make([]float64, 2*d.Dim)
+		expected, contribution := v[:d.Dim:d.Dim], v[d.Dim:]
+		part, ok := d.Explain.Explain(rows, i, last, expected, contribution)
+		if field = anomaly.Largest(contribution); !ok || part.Row != last || field < 0 {
+			return 0
+		}
+		newest = expected[field]
+	}
+	if field < 0 {
 		return 0
 	}
 	centers, row := s.tasks.Values(&p.scoringTask, i)
-	e, a := expected[field]*s.tasks.Scale(&p.scoringTask, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field])
+	e, a := newest*s.tasks.Scale(&p.scoringTask, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field])
 	switch {
 	case a > e:
 		return anomaly.Above
