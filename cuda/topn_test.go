@@ -146,6 +146,56 @@ func topN(t *testing.T, o Options, most int, size func(*rand.Rand) int) {
 	byKernels(t, e.Stats(), 0)
 }
 
+// TestTopNPartsEmulated finds the outliers of tables of float64 by searches of parts, on kernels on the CPU: those of the paper's
+// algorithms, to the bit, of ties and of values that float32s round.
+func TestTopNPartsEmulated(t *testing.T) { topnParts(t, emulated(t), 500) }
+
+// TestTopNPartsDevice is TestTopNPartsEmulated on a device, with larger tables.
+func TestTopNPartsDevice(t *testing.T) { topnParts(t, deviceOptions(t), 20_000) }
+
+func topnParts(t *testing.T, o Options, most int) {
+	e := open(t, o)
+	defer e.Close()
+	rng := seedtest.New(t)
+	b := e.Batch()
+	defer e.Release(b)
+	found := 0
+	for round := range 6 {
+		n, dim := 200+rng.IntN(most), 1+rng.IntN(5)
+		x := make([]float64, n*dim)
+		for i := range x {
+			switch x[i] = rng.NormFloat64(); round % 4 {
+			case 1:
+				x[i] = float64(rng.IntN(20)) / 10
+			case 2:
+				x[i] = 1e7*float64(rng.IntN(3)) + x[i]/8
+			case 3:
+				x[i] *= math.Exp(3 * x[i])
+			}
+		}
+		p := knn.TopParams{N: 1 + rng.IntN(10), K: 1 + rng.IntN(30), Self: rng.IntN(2) == 0, Workers: 2}
+		got, ok, err := knn.FindInParts(x, dim, p, n/(1+rng.IntN(5)), knn.PartsBy(t.Context(), e, b), detectors.Sequential)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := knn.Algorithms[1].Find(x, dim, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			found++
+		}
+		if ok && !slices.Equal(got.Outliers, want.Outliers) {
+			t.Errorf("round %d, %d x %d, %+v: %v, want %v", round, n, dim, p, got.Outliers, want.Outliers)
+		}
+	}
+	if found < 3 { // of ties, or values that float32s round far, too many bounds may be alike
+		t.Errorf("%d of 6 tables are searched", found)
+	}
+	noFault(t, e.Stats())
+	byKernels(t, e.Stats(), 0)
+}
+
 // topnAsCPU compares the scores of a task with the CPU's.
 func topnAsCPU(t *testing.T, b *detectors.Batch, task int, name string) {
 	t.Helper()

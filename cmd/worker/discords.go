@@ -240,7 +240,7 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 	heat.Cells = make([]uint8, heat.Columns*heat.Rows)
 	interest := discord.NewInterest(len(x), 1)
 	end = &discordsEnd{}
-	gpu, err := o.openGPU(o.takesColumn(len(x)))
+	gpu, err := o.openGPU(o.takesColumn(len(x)), discordsTaken)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,8 +21,9 @@ const outliersAbout = `Finds the n most unusual rows of a table exactly: those o
 k nearest other rows (Angiulli, Basta, Lodi and Sartori, Fast outlier detection using a GPU, 2013). FILE is a CSV, Parquet or Avro file.
 Of rows of equal weight the first ones are taken. Rows are numbered from 1, without the line that names the columns of a CSV file.
 
-By default a kd-tree searches, the fastest exact way here; -algorithm names one of the paper's, which all find the same rows. The
-algorithms with a solving set can write it: rows that judge new rows as the whole table does (REFERENCE and OUTLIERS of op knn).
+By default a kd-tree searches, or a GPU where there is one and the table has %d rows or more; it takes %s.
+-algorithm names one of the paper's, which all find the same rows, on the CPU. The algorithms with a solving set can write it: rows that
+judge new rows as the whole table does (REFERENCE and OUTLIERS of op knn).
 
 Distances are those of the columns as they are: scale columns of different units with -scale.`
 
@@ -41,7 +42,7 @@ type outliersOptions struct {
 }
 
 func (t terminal) outliers(ctx context.Context, args []string) int {
-	fs, common := t.tableFlags("outliers", outliersAbout, outliersExamples)
+	fs, common := t.tableFlags("outliers", fmt.Sprintf(outliersAbout, outliersOnGPU, outliersTaken), outliersExamples)
 	o := outliersOptions{tableOptions: common}
 	names := []string{knn.Fastest}
 	for _, a := range knn.Algorithms {
@@ -54,6 +55,7 @@ func (t terminal) outliers(ctx context.Context, args []string) int {
 	fs.StringVar(&o.algorithm, "algorithm", knn.Fastest, "one of "+strings.Join(names, ", "))
 	fs.StringVar(&o.scale, "scale", "none", "divide each column by its standard deviation (deviation) or by its range (range), or not (none)")
 	fs.BoolVar(&o.self, "include-self", false, "count a row as its own first neighbour, as the paper's figures do")
+	o.executorFlag(fs)
 	fs.StringVar(&o.solvingSet, "solving-set", "", "`file` for the rows of the solving set, CSV with the columns searched")
 	if code, done := o.parseFile(fs, args); done {
 		return code
@@ -73,6 +75,8 @@ func (t terminal) outliers(ctx context.Context, args []string) int {
 		return o.bad("-n %d: use 1 to 1000000", o.n)
 	case o.k < 1 || o.k > knn.MaxK:
 		return o.bad("-k %d: use 1 to %d", o.k, knn.MaxK)
+	case o.executor == "cuda" && way > 0:
+		return o.bad("-executor cuda: %s runs on the CPU; leave out -algorithm", o.algorithm)
 	case o.scale != "none" && o.scale != "deviation" && o.scale != "range":
 		return o.bad("-scale %q: use none, deviation or range", o.scale)
 	}
@@ -160,6 +164,13 @@ func (o *outliersOptions) run(ctx context.Context, way int) error {
 // find runs the search and shows its progress.
 func (o *outliersOptions) find(ctx context.Context, x []float64, dim, way int) (top knn.Top, name string, err error) {
 	rows := len(x) / dim
+	gpu, err := o.openGPU(way < 0 && o.takesTable(dim) && (o.executor == "cuda" || rows >= outliersOnGPU), outliersTaken)
+	if err != nil {
+		return top, "", err
+	}
+	if gpu != nil {
+		defer gpu.Close()
+	}
 	p := &table.Progress{Unit: "points"}
 	var points atomic.Int64
 	search := knn.TopParams{N: min(o.n, rows), K: o.k, Self: o.self, Workers: o.workers}
@@ -191,7 +202,7 @@ func (o *outliersOptions) find(ctx context.Context, x []float64, dim, way int) (
 	}
 	search.Stop = func() bool { return ctx.Err() != nil }
 	run := detectors.NewHelpers(o.workers - 1).Parallel(ctx)
-	return knn.FindFast(x, dim, search, func(n int, f func(i int)) {
+	parallel := func(n int, f func(i int)) {
 		p.Done.Store(0)
 		p.Total.Store(int64(n)) // of one of several phases
 		run(n, func(i int) {
@@ -199,7 +210,14 @@ func (o *outliersOptions) find(ctx context.Context, x []float64, dim, way int) (
 			p.Done.Add(1)
 			p.Rows.Store(int64(rows) * p.Done.Load() / int64(n))
 		})
-	})
+	}
+	if gpu != nil {
+		if top, ok, err := o.searchOnGPU(ctx, gpu, x, dim, search, parallel); ok || err != nil {
+			return top, "topn on a GPU", err
+		}
+		o.note("the CPU searches: too many rows are as far from the others, by the float32s of a GPU")
+	}
+	return knn.FindFast(x, dim, search, parallel)
 }
 
 // scaled returns the values of the rows, each column divided by its deviation or range, unless that is 0.

@@ -58,9 +58,11 @@ func outliersOf(t *testing.T, args ...string) outliersResult {
 }
 
 // TestOutliers holds every algorithm to the weights of the definition, over random tables with ties, duplicates and fewer rows
-// than neighbours, in each format; the solving set is a reference set of op knn.
+// than neighbours, in each format; the solving set is a reference set of op knn. The search of a GPU's child finds the same.
 func TestOutliers(t *testing.T) {
 	rnd := seedtest.New(t)
+	t.Setenv("ODRADEK_CUDA_CHILD", goChildProgram(t))
+	byGPU := 0
 	for round := range 12 {
 		n, dim, grain := 2+rnd.IntN(200), 1+rnd.IntN(3), []float64{0, 0.1, 1}[round%3]
 		names, rows := []string{"a", "b", "c"}[:dim], make([][]float64, n)
@@ -81,16 +83,23 @@ func TestOutliers(t *testing.T) {
 		want, err := knn.Algorithms[0].Find(x, dim, knn.TopParams{N: top, K: k, Self: self})
 		must(t, err)
 		args := []string{path, "-n", strconv.Itoa(top), "-k", strconv.Itoa(k), fmt.Sprintf("-include-self=%v", self)}
-		for _, algorithm := range []string{"", "BruteForce", "bruteforce-sh", "SolvingSet", "SolvingSet-NDM", "SolvingSet-NDM-TP"} {
+		for _, algorithm := range []string{"", "cuda", "BruteForce", "bruteforce-sh", "SolvingSet", "SolvingSet-NDM", "SolvingSet-NDM-TP"} {
 			all := args
 			set := filepath.Join(t.TempDir(), "set.csv")
-			if algorithm != "" {
+			switch algorithm {
+			case "":
+			case "cuda":
+				all, algorithm = append(slices.Clone(args), "-executor", "cuda"), ""
+			default:
 				all = append(slices.Clone(args), "-algorithm", algorithm)
 			}
 			if strings.HasPrefix(algorithm, "Solving") {
 				all = append(all, "-solving-set", set)
 			}
 			got := outliersOf(t, all...)
+			if strings.Contains(got.Algorithm, "GPU") {
+				byGPU++
+			}
 			if got.Rows != n || len(got.Outliers) != len(want.Outliers) || algorithm != "" && !strings.EqualFold(got.Algorithm, algorithm) {
 				t.Fatalf("%q: %+v", all, got)
 			}
@@ -112,6 +121,9 @@ func TestOutliers(t *testing.T) {
 				t.Errorf("%q: the solving set's file has other rows", all)
 			}
 		}
+	}
+	if byGPU < 8 {
+		t.Errorf("a GPU searched %d of 12 tables", byGPU)
 	}
 }
 
@@ -172,6 +184,10 @@ func TestOutliersRefuses(t *testing.T) {
 		"FILE.xls":                    "the name ends with none of",
 		"FILE -memory much":           `"much" is not a size`,
 		"FILE -columns bar -k 1 -n 1": "no finite number",
+		"FILE -executor gpu":          "use one of auto, cpu, cuda",
+		"FILE -executor cuda -algorithm BruteForce":  "BruteForce runs on the CPU; leave out -algorithm",
+		"testdata/presses.csv -executor cuda":        "outliers: -executor cuda: no program",
+		"testdata/presses.csv -executor cuda -k 200": "a GPU takes up to 64 columns, -k 128 and -n 1000; use auto or cpu",
 	} {
 		term, out, errs := console()
 		if code := term.outliers(context.Background(), strings.Fields(strings.ReplaceAll(args, "FILE", path))); code == exitOK ||

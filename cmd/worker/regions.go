@@ -369,7 +369,7 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 	if err := m.grid.Check(family); err != nil {
 		return nil, fmt.Errorf("regions: %s: a cell is all rows of one x and y: %w", o.file, err)
 	}
-	gpu, err := o.openGPU(o.takesMap(m.grid))
+	gpu, err := o.openGPU(o.takesMap(m.grid), regionsTaken)
 	if err != nil {
 		return nil, fmt.Errorf("regions: %w", err)
 	}

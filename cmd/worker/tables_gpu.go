@@ -15,6 +15,7 @@ import (
 	"odradek/cuda"
 	"odradek/detectors"
 	"odradek/detectors/discord"
+	"odradek/detectors/knn"
 	"odradek/detectors/scan"
 )
 
@@ -30,13 +31,13 @@ func (o *tableOptions) executorFlag(fs *flag.FlagSet) {
 		"what searches: cpu, cuda (a GPU), or auto: a GPU where ODRADEK_CUDA_CHILD can use one")
 }
 
-// openGPU opens the GPU that -executor asks for, of a table that the op takes; nil for the CPU.
-func (o *tableOptions) openGPU(taken bool) (*cuda.Executor, error) {
+// openGPU opens the GPU that -executor asks for, where the op takes the table; nil for the CPU. limits says what it takes.
+func (o *tableOptions) openGPU(taken bool, limits string) (*cuda.Executor, error) {
 	switch {
 	case o.executor == "cpu" || o.executor == "auto" && !taken:
 		return nil, nil
 	case !taken:
-		return nil, errors.New("-executor cuda: a GPU takes no table or options of this size; use auto or cpu")
+		return nil, fmt.Errorf("-executor cuda: a GPU takes %s; use auto or cpu", limits)
 	}
 	c, faults, _ := config.Parse(o.t.environ)
 	for _, f := range faults {
@@ -65,6 +66,33 @@ func execute(ctx context.Context, gpu *cuda.Executor, b *detectors.Batch) error 
 	}
 	return nil
 }
+
+// What `outliers` hands to op topn: its kernels' limits, and so few outliers that computing their weights in float64 takes no tree.
+const (
+	outliersColumns = 64
+	outliersK       = 128
+	outliersN       = 1000
+	outliersOnGPU   = 500_000 // rows from which on -executor auto starts a GPU, which takes 0.4 s
+	outliersBatch   = 1 << 27 // bytes of the values of a part
+)
+
+var outliersTaken = fmt.Sprintf("up to %d columns, -k %d and -n %d", outliersColumns, outliersK, outliersN)
+
+// takesTable reports whether a GPU takes a table of so many columns with the options of the command.
+func (o *outliersOptions) takesTable(columns int) bool {
+	return columns <= outliersColumns && o.k <= outliersK && o.n <= outliersN
+}
+
+// searchOnGPU finds the n rows of largest weight as tasks of op topn, one for each part of the table; ok is false where these do not tell.
+func (o *outliersOptions) searchOnGPU(ctx context.Context, gpu *cuda.Executor, x []float64, dim int, p knn.TopParams,
+	parallel detectors.Parallel,
+) (top knn.Top, ok bool, err error) {
+	b := gpu.Batch()
+	defer gpu.Release(b)
+	return knn.FindInParts(x, dim, p, min(knn.MaxTopNWindow, outliersBatch/4/dim), knn.PartsBy(ctx, gpu, b), parallel)
+}
+
+var regionsTaken = fmt.Sprintf("2 to %d cells, up to -top %d and -seed %d", scan.MaxWindow, scan.MaxTop, math.MaxInt32)
 
 // takesMap reports whether op scan takes a map with the options of the command.
 func (o *regionsOptions) takesMap(g *scan.Grid) bool {
@@ -117,6 +145,8 @@ const (
 	lengthsATask = 256      // of first discords
 	batchBytes   = 64 << 20 // of the outputs of a batch of range discords
 )
+
+var discordsTaken = fmt.Sprintf("up to %d rows, -max %d and -top %d", discord.MaxTopWindow, discord.MaxTopLength, discord.MaxTop)
 
 // takesColumn reports whether op discords takes a column of n values with the options of the command.
 func (o *discordsOptions) takesColumn(n int) bool {

@@ -198,6 +198,24 @@ func (s *mining) weight(nn []float64) float64 {
 	return scaleToK(sum, s.K, len(nn)+number(s.Self))
 }
 
+// nearest puts the distances of point i to its neighbours into nn, which is empty.
+func (s *mining) nearest(i int, nn []float64) []float64 {
+	most := math.Inf(1) // the largest square in nn, once it is full
+	for j := range s.n {
+		d := square(s.x, s.dim, i, j)
+		if j == i || d >= most && len(nn) == s.others {
+			continue
+		}
+		if nn, _ = s.push(nn, d); len(nn) == s.others {
+			most = nn[0]
+		}
+	}
+	for a, d := range nn {
+		nn[a] = math.Sqrt(d)
+	}
+	return nn
+}
+
 // push puts d into nn, a heap of the s.others smallest distances with the largest first. It
 // returns the heap and by how much the sum of its distances grew.
 func (s *mining) push(nn []float64, d float64) ([]float64, float64) {
@@ -294,12 +312,7 @@ func (s *mining) bruteForceSH() Top {
 		tops[w].n = s.N
 		nn := make([]float64, 0, s.others)
 		for i := from; i < to && !s.stopped(); i++ {
-			nn = nn[:0]
-			for j := range s.n {
-				if j != i {
-					nn, _ = s.push(nn, s.distance(i, j))
-				}
-			}
+			nn = s.nearest(i, nn[:0])
 			tops[w].add(Outlier{i, s.weight(nn)})
 		}
 	})

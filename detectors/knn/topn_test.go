@@ -2,6 +2,7 @@ package knn
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/detectors/seedtest"
 )
 
@@ -238,6 +240,57 @@ func TestFindFast(t *testing.T) {
 	}
 	if _, _, err := FindFast([]float64{1, math.NaN()}, 1, TopParams{N: 1, K: 1}, together); err == nil {
 		t.Error("a point without a value is taken")
+	}
+}
+
+// TestFindInParts requires of searches of parts in float32 the points of the definition, to the bit, or none: of ties, duplicates,
+// more neighbours than points, values far from 0 and far apart. Points that float32s tell apart are found.
+func TestFindInParts(t *testing.T) {
+	rnd := seedtest.New(t)
+	draws := maps.Clone(topDraws)
+	draws["offset"] = func(rnd *rand.Rand, _ int) float64 { return 1e9 + 1e-3*rnd.NormFloat64() }
+	draws["specks"] = func(rnd *rand.Rand, i int) float64 { return 1e9*float64(i%3) + 1e-3*rnd.NormFloat64() }
+	draws["duplicates"] = func(rnd *rand.Rand, _ int) float64 { return float64(rnd.IntN(30)) / 10 }
+	draws["tiny"] = func(rnd *rand.Rand, _ int) float64 { return 1e-100 * rnd.NormFloat64() }
+	cpu := detectors.NewCPU(1)
+	defer cpu.Close()
+	search := PartsBy(t.Context(), cpu, cpu.Batch())
+	found, several := map[string]int{}, 0
+	for name, draw := range draws {
+		for range 25 {
+			x, n, dim := drawPoints(rnd, draw, 500)
+			p := TopParams{N: 1 + rnd.IntN(15), K: 1 + rnd.IntN(1+rnd.IntN(40)), Self: rnd.IntN(2) == 0, Workers: 1 + rnd.IntN(3)}
+			parts := 0
+			got, ok, err := FindInParts(x, dim, p, 1+rnd.IntN(n), func(n, dim int, p TopParams, fill func([]float32)) ([]Outlier, error) {
+				parts++
+				return search(n, dim, p, fill)
+			}, together)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				continue
+			}
+			found[name]++
+			several += min(1, parts/2)
+			if want := definedTop(x, dim, p); !equal(got.Outliers, want) {
+				t.Fatalf("%s, %d points of %d, %+v: got %v, want %v", name, n, dim, p, got.Outliers, want)
+			}
+		}
+	}
+	if found["huge"] > 5 || found["normal"]+found["far"]+found["clusters"]+found["tiny"] < 100 || several < 20 {
+		t.Errorf("found %v, %d in several parts", found, several)
+	}
+	x := make([]float64, 8000) // all weights are equal
+	for i := range x {
+		x[i] = float64(i)
+	}
+	if _, ok, err := FindInParts(x, 1, TopParams{N: 1, K: 1}, len(x), search, together); ok || err != nil {
+		t.Errorf("equal weights: %v, %v", ok, err)
+	}
+	failing := func(int, int, TopParams, func([]float32)) ([]Outlier, error) { return nil, errors.New("out of order") }
+	if _, ok, err := FindInParts(x, 1, TopParams{N: 1, K: 1}, 100, failing, together); ok || err == nil {
+		t.Error("the error of a search is lost")
 	}
 }
 

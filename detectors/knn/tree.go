@@ -123,12 +123,11 @@ func (t *Tree) split(i int) {
 		return
 	}
 	node.low = -1
-	t.halve(points, int(t.middle(*node)-node.from), widest)
+	halve(t.x[widest:], dim, points, int(t.middle(*node)-node.from))
 }
 
-// halve puts the n points with the least coordinate c first (Hoare's FIND, 1961).
-func (t *Tree) halve(points []int32, n, c int) {
-	x, dim := t.x[c:], t.dim
+// halve puts the n points of the least coordinate first (Hoare's FIND, 1961). x has every dim-th one.
+func halve[F float32 | float64](x []F, dim int, points []int32, n int) {
 	for lo, hi := 0, len(points)-1; lo < hi; {
 		u, v, w := x[int(points[lo])*dim], x[int(points[(lo+hi)/2])*dim], x[int(points[hi])*dim]
 		pivot := max(min(u, v), min(max(u, v), w))
