@@ -170,9 +170,15 @@ func (o *discordsOptions) run(ctx context.Context) error {
 	switch {
 	case missing == n.Rows():
 		return fmt.Errorf("discords: %s: column %s has no number", n.Path, n.Names[0])
+	case n.Rows() < 6:
+		return fmt.Errorf("discords: %s has %d rows, use 6 or more", n.Path, n.Rows())
 	case 2*o.lengths.Max > n.Rows():
-		return fmt.Errorf("discords: %s has %d rows, and stretches of %d need twice as many: use -max up to %d", n.Path, n.Rows(), o.lengths.Max,
-			n.Rows()/2)
+		which := "-max"
+		if n.Rows() < 2*o.lengths.Min {
+			which = "-min and -max"
+		}
+		return fmt.Errorf("discords: %s has %d rows, and stretches of %d need twice as many: use %s up to %d", n.Path, n.Rows(), o.lengths.Max,
+			which, n.Rows()/2)
 	}
 	if missing > 0 {
 		o.note("rows without a number: %d of %d; stretches that contain one are left out", missing, n.Rows())

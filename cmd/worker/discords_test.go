@@ -175,25 +175,29 @@ func TestDiscordsRefuses(t *testing.T) {
 		none = append(none, []float64{math.NaN()})
 	}
 	writeTable(t, empty, []string{"bar"}, none)
+	short := filepath.Join(dir, "short.csv")
+	writeTable(t, short, []string{"bar"}, [][]float64{{1}, {2}, {3}, {4}, {5}})
 	for args, want := range map[string]string{
-		"":                     "name a file that ends with .csv, .csv.gz, .parquet, .avro",
-		"FILE":                 "several columns of numbers, bar, rpm: name one with -column",
-		"FILE -column name":    `column "name": row 1 has the text "pump"; columns of numbers are bar, rpm`,
-		"FILE -column bar,rpm": "one column at a time",
-		"FILE -column bar":     "has 100 rows, and stretches of 128 need twice as many: use -max up to 50",
-		"FILE -min 2":          "use 3 or more",
-		"FILE -min 9 -max 8":   "use 3 or more for -min, and at least -min for -max",
-		"FILE -step 0":         "-step 0: use 1 or more",
-		"FILE -radius -1":      `"-1": use off, auto, or a distance above 0`,
-		"FILE -top 0":          "-top and -ranked are up to",
-		"FILE -executor gpu":   "use one of auto, cpu, cuda",
+		"":                         "name a file that ends with .csv, .csv.gz, .parquet, .avro",
+		"FILE":                     "several columns of numbers, bar, rpm: name one with -column",
+		"FILE -column name":        `column "name": row 1 has the text "pump"; columns of numbers are bar, rpm`,
+		"FILE -column bar,rpm":     "one column at a time",
+		"FILE -column bar":         "has 100 rows, and stretches of 128 need twice as many: use -max up to 50",
+		"FILE -column bar -min 60": "use -min and -max up to 50",
+		"SHORT":                    "has 5 rows, use 6 or more",
+		"FILE -min 2":              "use 3 or more",
+		"FILE -min 9 -max 8":       "use 3 or more for -min, and at least -min for -max",
+		"FILE -step 0":             "-step 0: use 1 or more",
+		"FILE -radius -1":          `"-1": use off, auto, or a distance above 0`,
+		"FILE -top 0":              "-top and -ranked are up to",
+		"FILE -executor gpu":       "use one of auto, cpu, cuda",
 		"FILE -column bar -max 40 -executor cuda":       "discords: -executor cuda: no program",
 		"FILE -column bar -memory 16B":                  "name fewer columns with -column, allow more with -memory",
 		"EMPTY -max 40":                                 "column bar has no number",
 		"FILE -column bar -max 40 -heatmap DIR/no/file": "-heatmap: open",
 	} {
 		term, out, errs := console()
-		words := strings.Fields(strings.NewReplacer("FILE", path, "EMPTY", empty, "DIR", dir).Replace(args))
+		words := strings.Fields(strings.NewReplacer("FILE", path, "EMPTY", empty, "SHORT", short, "DIR", dir).Replace(args))
 		if code := term.discords(context.Background(), words); code == exitOK || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d: %s%s, want %s", args, code, out, errs, want)
 		}

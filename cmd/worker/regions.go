@@ -195,6 +195,9 @@ func (o *regionsOptions) named() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(have) == 0 {
+		return nil, fmt.Errorf("regions: %s: there is no column of numbers", o.file)
+	}
 	find := func(name string, usual []string, flag string) (string, error) {
 		if name != "" {
 			return name, nil

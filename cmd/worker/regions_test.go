@@ -146,9 +146,12 @@ func TestRegionsRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path, parts := filepath.Join(dir, "t.csv"), filepath.Join(dir, "parts.csv")
 	must(t, os.WriteFile(path, []byte("x,y,cases,population\n1,1,3,2\n2,1,0,5\n"), 0o600))
+	texts := filepath.Join(dir, "texts.csv")
+	must(t, os.WriteFile(texts, []byte("name\npump\n"), 0o600))
 	must(t, os.WriteFile(parts, []byte("x,y,cases,population\n1,1,1.5,2\n2,1,0,5.5\n"), 0o600))
 	for args, want := range map[string]string{
 		"":                                    "name a file that ends with",
+		"TEXTS":                               "there is no column of numbers",
 		"FILE -cells 64":                      "write it as 64x48",
 		"FILE -cells 9x9x9":                   "write it as 64x48",
 		"FILE -cells 100000x100000":           "with up to 16777216 cells",
@@ -173,7 +176,7 @@ func TestRegionsRefuses(t *testing.T) {
 		"FILE -direction below -model none":   "use one of poisson",
 	} {
 		term, out, errs := console()
-		args := strings.Fields(strings.NewReplacer("FILE", path, "PARTS", parts).Replace(args))
+		args := strings.Fields(strings.NewReplacer("FILE", path, "PARTS", parts, "TEXTS", texts).Replace(args))
 		if code := term.regions(context.Background(), args); code == exitOK || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d: %s%s, want %s", args, code, out, errs, want)
 		}

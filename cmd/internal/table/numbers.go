@@ -294,6 +294,9 @@ func csvColumns(path string) (list []column, err error) {
 			list[i].why = fmt.Sprintf("the first %d rows have no number in it", row-1)
 		}
 	}
+	if len(list) == 1 && list[0].why != "" && strings.ContainsAny(list[0].name, ";\t") {
+		list[0].why += "; separate columns by commas"
+	}
 	return list, nil
 }
 

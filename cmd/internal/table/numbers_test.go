@@ -88,6 +88,7 @@ func TestNumbersSay(t *testing.T) {
 		{"a.csv", "x,y\n1,\n3,\n", "y", `column "y": the first 2 rows have no number in it`},
 		{"a.csv", "x,y\n", "", "there is no column of numbers: column x: the file has no row"},
 		{"a.csv", "1,2\n3,4\n", "", "the first line has numbers: put a line with the names of the columns before it"},
+		{"a.csv", "x;y\n1;2\n", "", `row 1 has the text "1;2"; separate columns by commas`},
 		{"a.csv", "", "", "the file is empty"},
 		{"a.csv", "x,y\n1,2\n1,\"2\n", "", "row 2, column 1:"},
 		{"a.txt", "x\n1\n", "", "the name ends with none of .csv"},
