@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"odradek/cmd/internal/table"
 )
 
 // Labels are the known anomalies by series key.
@@ -81,7 +83,11 @@ func labelTime(s string) (int64, error) {
 }
 
 func (l Labels) readCSV(r io.Reader) error {
-	c := csv.NewReader(r)
+	text, err := table.WithoutMark(r)
+	if err != nil {
+		return err
+	}
+	c := csv.NewReader(text)
 	head, err := c.Read()
 	if err != nil {
 		return err

@@ -221,6 +221,7 @@ func TestReadLabels(t *testing.T) {
 	}
 	for _, text := range []string{
 		"key,start,end\na,2024-01-01 00:00:00,2024-01-01T00:01:00Z\nb,1,2\n",
+		"\ufeff\"key\",start,end\na,2024-01-01 00:00:00,2024-01-01T00:01:00Z\nb,1,2\n",
 		`{"sensor":"a","fault":"spike","from":"2024-01-01T00:00:00Z","to":"2024-01-01T00:01:00Z"}` + "\n" +
 			`{"sensor":"b","from":"1970-01-01T00:00:00.000001Z","to":"1970-01-01T00:00:00.000002Z"}`,
 		`{"folder/a.csv":[["2024-01-01 00:00:00.000000","2024-01-01 00:01:00.000000"]],"b":[["1","2"]],"c.csv":[]}`,
@@ -233,6 +234,7 @@ func TestReadLabels(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "empty",
 		"key,start\n":               "no column to or end",
+		"k\x00e\x00y\x00":           "UTF-16",
 		"key,from,to\na,5,4\n":      "line 2",
 		"key,from,to\na,monday,4\n": "is not a time",
 		`{"sensor":3}`:              "must be texts",

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/csv"
@@ -82,6 +84,22 @@ func openCSV(path string, o *Options) (File, error) {
 	return c, nil
 }
 
+// WithoutMark returns the text of a CSV file without a byte order mark, and an error where it is not in UTF-8.
+func WithoutMark(r io.Reader) (io.Reader, error) {
+	text := bufio.NewReader(r)
+	first, err := text.Peek(3)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case bytes.HasPrefix(first, []byte("\ufeff")):
+		_, err := text.Discard(3)
+		return text, err
+	case bytes.HasPrefix(first, []byte("\xff\xfe")), bytes.HasPrefix(first, []byte("\xfe\xff")), bytes.IndexByte(first, 0) >= 0:
+		return nil, errors.New("the text is in UTF-16: write the file in UTF-8")
+	}
+	return text, nil
+}
+
 func (c *csvFile) open(path string) error {
 	info, err := c.f.Stat()
 	if err != nil {
@@ -95,6 +113,9 @@ func (c *csvFile) open(path string) error {
 			return err
 		}
 	}
+	if c.in, err = WithoutMark(c.in); err != nil {
+		return err
+	}
 	c.r = csv.NewReader(c.in)
 	c.r.ReuseRecord = true
 	c.r.FieldsPerRecord = -1
@@ -106,7 +127,6 @@ func (c *csvFile) open(path string) error {
 		return err
 	}
 	head = slices.Clone(head)
-	head[0] = strings.TrimPrefix(head[0], "\ufeff")
 	for i := range head {
 		head[i] = strings.TrimSpace(head[i])
 	}

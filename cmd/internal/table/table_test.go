@@ -99,7 +99,7 @@ func expectRows(t *testing.T, path string, o Options, want []row) {
 func TestReadCSV(t *testing.T) {
 	rows := makeRows(seedtest.New(t), 40_000)
 	var b bytes.Buffer
-	b.WriteString("\ufeffat, a,b ,site,unit,label,other\n")
+	b.WriteString("\ufeff\"at\", a,b ,site,unit,label,other\n")
 	for i := range rows {
 		r := &rows[i]
 		site, value := r.site, strconv.FormatFloat(r.b, 'g', -1, 64)
@@ -243,6 +243,9 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{file("a.csv", "t,v\n1,2\n"), `no column "b" (ODRADEK_VALUE_FIELDS); the file has t, v`},
 		{file("b.csv", ""), "the file is empty"},
+		{file("g.csv", "\xff\xfet\x00,\x00v\x00"), "the text is in UTF-16: write the file in UTF-8"},
+		{file("h.csv", "\xfe\xff\x00t\x00,\x00v"), "the text is in UTF-16"},
+		{file("i.csv", "t\x00,\x00v\x00"), "the text is in UTF-16"},
 		{file("c.txt", "x"), "the name ends with none of"},
 		{file("d.avro", "Obj"), "not an Avro object container file"},
 		{file("e.parquet", "PAR1"), "e.parquet: this is no Parquet file, or its end is missing"},
