@@ -174,6 +174,10 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	held := false
 	f.late = f.late[:0]
 	n := f.reader.split.Samples(&f.reading)
+	if n == 0 { // each value is a series of its own, and computed as null
+		f.side.empty(rec, schemas.SkippedUnmapped)
+		return nil
+	}
 	for i := range n {
 		if i > 0 {
 			if err := f.makeRoom(ctx); err != nil {

@@ -69,3 +69,31 @@ func TestOnlyIf(t *testing.T) {
 		t.Error("no condition could not be evaluated")
 	}
 }
+
+// TestComputedNulls: a record whose values are all computed as null is no sample where each value is a series, and is counted.
+func TestComputedNulls(t *testing.T) {
+	b := newBench(t, 1)
+	b.rereadRecords(200)
+	cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"},
+		Series: true, Computed: []string{`a=id == "s3" ? dyn(null) : b`}}})
+	p, stop := b.start(cfg)
+	waitFor(t, "all is committed", 20*time.Second, func() bool {
+		l := p.Status()
+		return len(l) == 1 && l[0].Running && l[0].Committed >= int64(b.n)
+	})
+	out, unmapped := 0.0, 0.0
+	for _, name := range strings.Fields(`scored_total warming_up_total missing_total filtered_total late_total duplicate_total
+			aggregated_total dead_lettered_total skipped_total forwarded_total held`) {
+		out += gathered(t, cfg.Metrics, "odradek_records_"+name)
+	}
+	in := gathered(t, cfg.Metrics, "odradek_records_consumed_total") + gathered(t, cfg.Metrics, "odradek_records_further_samples_total")
+	for _, r := range b.read(b.input) {
+		if strings.Contains(string(r.Value), `"id":"s3"`) {
+			unmapped++
+		}
+	}
+	if got := gathered(t, cfg.Metrics, "odradek_records_skipped_total"); in != 200 || out != in || got != unmapped || got == 0 {
+		t.Errorf("%v in, %v accounted for, %v unmapped, want %v", in, out, got, unmapped)
+	}
+	stop(nil)
+}

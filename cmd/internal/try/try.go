@@ -289,7 +289,7 @@ func (t *Trial) Read(ctx context.Context, rec *Record) error {
 		case schemas.SkippedTombstone:
 			out.Outcome, out.Reason = Tombstone, "the record has no value"
 		case schemas.SkippedUnmapped:
-			out.Outcome, out.Reason = Unmapped, "the record has none of the values "+strings.Join(r.mapping.Fields, ", ")
+			r.unmapped(out)
 		default:
 			out.Outcome, out.Reason = Empty, "the array "+r.mapping.Readings+" has no readings"
 		}
@@ -299,6 +299,11 @@ func (t *Trial) Read(ctx context.Context, rec *Record) error {
 		raw = in
 	}
 	return r.fold(ctx, rec, &in, &raw, out)
+}
+
+// unmapped notes that a record has none of the mapped values.
+func (r *reader) unmapped(out *Result) {
+	out.Outcome, out.Reason = Unmapped, "the record has none of the values "+strings.Join(r.mapping.Fields, ", ")
 }
 
 // die notes why a record is a dead letter.
@@ -330,6 +335,9 @@ func (r *reader) fold(ctx context.Context, rec *Record, in, raw *schemas.Reading
 		}
 	}
 	n := r.split.Samples(in)
+	if n == 0 { // each value is a series of its own, and computed as null
+		r.unmapped(out)
+	}
 	if r.all.Samples(raw) != n {
 		raw = in
 		r.all.Samples(raw)

@@ -2,12 +2,14 @@ package try
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
+	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
 )
 
@@ -111,5 +113,30 @@ func TestCompare(t *testing.T) {
 				t.Errorf("%s: %q, want %q", x.name, wrong[i], words)
 			}
 		}
+	}
+}
+
+// TestComputedNulls: a record whose values are all computed as null is no sample where each value is a series, and is not read.
+func TestComputedNulls(t *testing.T) {
+	c, faults, _ := config.Parse([]string{"ODRADEK_FORMAT=json", "ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_KEY_FIELD=id",
+		"ODRADEK_SERIES_FIELDS=gauge,counter", "ODRADEK_DETECTORS=z", "ODRADEK_DETECTOR_Z_OP=zscore",
+		"ODRADEK_COMPUTE=gauge=kind == 1.0 ? v : dyn(null), counter=kind == 2.0 ? v : dyn(null)"})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	trial := New(c, nil)
+	defer trial.Close()
+	for i := range 3 {
+		if err := trial.Read(t.Context(), &Record{Topic: "t", Offset: int64(i), Timestamp: int64(i),
+			Value: fmt.Appendf(nil, `{"id":"a","kind":%d,"v":5}`, 1+i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := trial.End(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := Summary(list), "3 records: 2 read, 1 unmapped"; got != want || list[2].Outcome != Unmapped {
+		t.Errorf("%s, want %s; the last is %s: %s", got, want, list[2].Outcome, list[2].Reason)
 	}
 }
