@@ -57,4 +57,10 @@ func TestMaxGap(t *testing.T) {
 			t.Errorf("%q is %d (%v, %v), want %d", value, r.MaxGap, err, faults, want)
 		}
 	}
+	for gap, faulty := range map[string]bool{"59s": true, "1m": false, "2m": false, "none": false, "auto": false} {
+		_, faults, _ := Parse(minimal(Prefix+"MAX_GAP="+gap, Prefix+"EVERY=1m"))
+		if wrong := len(faults) == 1 && faults[0].Name == Prefix+"MAX_GAP"; wrong != faulty || len(faults) > 1 {
+			t.Errorf("%s and intervals of a minute: faults %v", gap, faults)
+		}
+	}
 }
