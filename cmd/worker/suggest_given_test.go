@@ -122,6 +122,31 @@ func TestSuggestIdle(t *testing.T) {
 	}
 }
 
+// TestSuggestFastClock: of five series of a partition the clock of one is five minutes ahead, by which the others would seem silent.
+func TestSuggestFastClock(t *testing.T) {
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
+	now := time.Now().Add(-time.Hour)
+	for fast := range 2 {
+		topic := c.Topic(t, "clocks", 1)
+		var recs []kafkatest.Record
+		for i := range 1500 {
+			sent := now.Add(time.Duration(i) * time.Second)
+			at := sent
+			if i%5 == 3 {
+				at = at.Add(time.Duration(fast) * 5 * time.Minute)
+			}
+			recs = append(recs, kafkatest.Record{Topic: topic, Key: fmt.Appendf(nil, "s%d", i%5), Time: sent.UnixMilli(),
+				Value: fmt.Appendf(nil, `{"sensor":"s%d","at":%d,"value":%v}`, i%5, at.UnixMilli(), wave(i))})
+		}
+		_, err := c.ProduceAcked(t.Context(), recs)
+		must(t, err)
+		cfg, text := suggestedFor(t, c, topic)
+		if said := strings.Contains(text, `The clock of series "s3" is about`); said != (fast == 1) || cfg.Detect.Silence == 0 != said {
+			t.Errorf("fast %d, silence %v of\n%s", fast, cfg.Detect.Silence, text)
+		}
+	}
+}
+
 // TestSuggestOutFirst: that the file cannot be written is said before a record is read.
 func TestSuggestOutFirst(t *testing.T) {
 	there := filepath.Join(t.TempDir(), "there.yaml")

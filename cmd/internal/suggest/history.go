@@ -12,6 +12,7 @@ import (
 
 	"odradek/cmd/internal/config"
 	"odradek/cmd/internal/config/settingsfile"
+	"odradek/processor"
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
@@ -77,6 +78,7 @@ type history struct {
 	jump     int64 // pause of a partition
 	width    int
 	rekey    bool
+	ahead    string // a series whose clock is ahead of the others, in words
 
 	preset string
 }
@@ -211,6 +213,7 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 	known := map[string]*seriesHistory{}
 	newest := int64(schemas.NoTime)
 	reading := schemas.Reading{Partition: s.tp.Partition}
+	var clocks processor.SeriesClocks
 	err = f.ReadRange(ctx, s.tp, s.from, s.end, func(r *record.Record) (bool, error) {
 		header := r.Header
 		if r.HeaderCount == 0 {
@@ -234,6 +237,7 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 		if newest != schemas.NoTime {
 			h.jump = max(h.jump, reading.Time-newest)
 		}
+		clocks.Add(reading.Key, reading.Time)
 		for i := range split.Samples(&reading) {
 			key, t, values := split.Sample(&reading, i)
 			o := known[string(key)]
@@ -258,6 +262,9 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 		}
 		return size > 0 && len(s.samples) < max(1, room), nil
 	})
+	if series, by, ok := clocks.Ahead(max(h.c.Keys.Lateness, time.Minute)); ok && h.ahead == "" {
+		h.ahead, _ = processor.AheadText(series, by)
+	}
 	h.series += len(known)
 	if size <= 0 || len(s.samples) >= room {
 		h.whole = false
@@ -372,12 +379,20 @@ func (h *history) stateSettings() (list []settingsfile.Setting) {
 	list = append(list, h.intervalsInstead()...)
 	silence := time.Duration(0)
 	middle := median(h.pauses)
+	if h.ahead != "" {
+		h.m.s.head = append(h.m.s.head, strings.ToUpper(h.ahead[:1])+h.ahead[1:]+": correct it.")
+	}
 	if len(h.pauses) >= 20 {
 		set := settingsfile.Setting{Key: "silence", Value: text(roundUp(max(10*middle, 2*h.longest, lateness.Microseconds())))}
 		seen := fmt.Sprintf("A series has a sample each %s in the middle; the longest pause is %s.", span(middle), span(h.longest))
-		if set.Off = h.longest > 50*middle; set.Off {
+		set.Off = true
+		switch {
+		case h.ahead != "":
+			set.Comment = seen + " By the clock that is ahead the other series would seem silent; when it is right:"
+		case h.longest > 50*middle:
 			set.Comment = seen + " Samples come too irregularly for an alarm on silence; this one would have had none:"
-		} else {
+		default:
+			set.Off = false
 			set.Comment = seen + " Where all series of a partition stop, idle_after has them become silent, too."
 			silence = roundUp(max(10*middle, 2*h.longest, lateness.Microseconds()))
 		}
