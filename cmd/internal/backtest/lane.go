@@ -85,7 +85,8 @@ func (l *Lane) Release(ctx context.Context, to int64) error {
 		return err
 	}
 	for at := l.state.NextAdvance(); at <= to; at = l.state.NextAdvance() {
-		if !l.state.DecideAdvance(at) {
+		// Where each series has its own order, what waits may be due before the largest event time.
+		if !l.state.DecideAdvance(min(to, max(at, l.state.MaxTime()+1))) {
 			break
 		}
 		if err := l.Finish(ctx); err != nil {

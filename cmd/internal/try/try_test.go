@@ -3,6 +3,8 @@ package try
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -138,5 +140,51 @@ func TestComputedNulls(t *testing.T) {
 	}
 	if got, want := Summary(list), "3 records: 2 read, 1 unmapped"; got != want || list[2].Outcome != Unmapped {
 		t.Errorf("%s, want %s; the last is %s: %s", got, want, list[2].Outcome, list[2].Reason)
+	}
+}
+
+// runSuite runs the tests of a text, and returns what is not as expected, and the lines of what became of their records.
+func runSuite(t *testing.T, text string) (wrong, lines []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plant_test.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenSuite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ, faults := s.Environ(nil)
+	c, more, _ := config.Parse(environ)
+	if faults = append(faults, more...); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for i := range s.Tests {
+		differs, results, err := s.Run(t.Context(), &s.Tests[i], c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range results {
+			lines = append(lines, r.Lines()...)
+		}
+		wrong = append(wrong, differs...)
+	}
+	return wrong, lines
+}
+
+// TestHeldAtTheEnd: what LATENESS holds is taken at the end, also where intervals have ended before that no later record has closed.
+func TestHeldAtTheEnd(t *testing.T) {
+	wrong, _ := runSuite(t, `
+settings: {group: g, topics: [t], format: json, key_field: id, time_field: at, time_unit: s, value_fields: [c], transform: [c=rate],
+  every: 1m, lateness: 5s, detectors: {z: {op: zscore}}}
+tests:
+- records:
+  - value: {id: a, at: 100, c: 100}
+  - value: {id: a, at: 300, c: 300}
+  - value: {id: a, at: 301, c: 310}
+  samples: [{outcome: missing, values: {c: null}}, {values: {c: 1}}, {values: {c: 10}}]
+`)
+	if len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
 	}
 }
