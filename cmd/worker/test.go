@@ -12,9 +12,9 @@ import (
 )
 
 const testAbout = `Runs your own tests of the settings: a test gives records, and says which samples are read of them, or why none is,
-and which anomalies there are. Records are read, and their samples scored, by the worker's own code, without a broker;
-what LATENESS holds is taken at the end. The settings are those that the file names: of the environment a test takes only
-ODRADEK_SCHEMA_REGISTRY_*. docs/records.md has an example. Exits with 1 if a test fails.`
+which intervals of EVERY they close, and which anomalies there are. Records are read, and their samples scored, by the
+worker's own code, without a broker; what LATENESS holds is taken at the end. The settings are those that the file names: of
+the environment a test takes only ODRADEK_SCHEMA_REGISTRY_*. docs/records.md has an example. Exits with 1 if a test fails.`
 
 const testExamples = `  worker test plant_test.yaml
   worker test -run quality -v plant_test.yaml pumps_test.yaml`

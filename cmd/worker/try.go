@@ -17,8 +17,9 @@ import (
 )
 
 const tryAbout = `Reads a few records as a worker would and shows what it would read of each: series key, time, and the values in the record
-and after VALID, MISSING_IF and TRANSFORM; or why the record is filtered, late, missing or a dead letter. By default these are the
-last records of each input topic. State begins with the first of them, so the first sample of a rate has no value before.
+and after VALID, MISSING_IF and TRANSFORM, and the intervals of EVERY that it closes; or why the record is filtered, late, missing or a
+dead letter. By default these are the last records of each input topic. State begins with the first of them, so the first
+sample of a rate has no value before.
 
 -in reads a file instead, without a broker: the rows of a .csv as worker backtest does, a record a line of .jsonl (its value, or
 what kcat -J and rpk topic consume write), or one record with the bytes of any other file; - is the standard input, in lines.

@@ -154,6 +154,9 @@ func (s *State) closeInterval(k *Key, b *detectors.Batch) {
 		s.countIntervals(k, 0, 1)
 	}
 	s.intervals.values = k.CloseInterval(s.intervals.values[:0], s.fills(k))
+	if tell := s.cfg.Closed; tell != nil && !s.replaying {
+		tell(k.Name(), start, s.closer(), s.intervals.values)
+	}
 	last := k.LastTime
 	s.foldRow(k, start, s.closer(), s.intervals.values, b)
 	k.LastTime = last // samples are in order of their own times

@@ -85,6 +85,10 @@ type Config struct {
 	// part of neither the state nor the results.
 	Transformed func(offset int64, values []float64)
 
+	// Closed takes the values of each interval that a sample closes: its key, its start, the sample's offset; nil: nothing does. Like
+	// Watch it is part of neither the state nor the results.
+	Closed func(key []byte, start, offset int64, values []float64)
+
 	// SampleBits is 0 where each record is one sample: a sample then has the offset of its record. Where a record may be
 	// several samples (an array of readings), it is the number of low bits of a sample's offset that contain the sample's
 	// number in its record; the other bits are the record's offset (Place). The methods of a State and its floors take and

@@ -42,7 +42,8 @@ type Test struct {
 	File    string       `yaml:"file"` // as File reads it, from the folder of the suite
 	CSV     string       `yaml:"csv"`  // the content of such a file
 
-	Samples   *[]WantSample `yaml:"samples"` // in the order of the records; nil: any
+	Samples   *[]WantSample `yaml:"samples"`   // in the order of the records; nil: any
+	Intervals *[]WantSample `yaml:"intervals"` // that records close, in their order (EVERY); nil: any
 	Anomalies []WantAnomaly `yaml:"anomalies"`
 }
 
@@ -113,11 +114,14 @@ func (t *Test) check() error {
 	if given != 1 {
 		return errors.New("give its records in one of records, file and csv")
 	}
-	if t.Samples == nil && len(t.Anomalies) == 0 {
-		return errors.New("it expects nothing: give samples or anomalies")
+	if t.Samples == nil && t.Intervals == nil && len(t.Anomalies) == 0 {
+		return errors.New("it expects nothing: give samples, intervals or anomalies")
 	}
-	if t.Samples != nil {
-		for _, w := range *t.Samples {
+	for _, list := range []*[]WantSample{t.Samples, t.Intervals} {
+		if list == nil {
+			continue
+		}
+		for _, w := range *list {
 			if w.Outcome != "" && !slices.Contains(Outcomes, w.Outcome) {
 				return fmt.Errorf("no outcome %q: use one of %v", w.Outcome, Outcomes)
 			}
@@ -192,7 +196,16 @@ func (s *Suite) Run(ctx context.Context, t *Test, c *config.Config, reg *registr
 		return nil, nil, err
 	}
 	if t.Samples != nil {
-		wrong = compare(*t.Samples, flatten(results))
+		wrong = compare("sample", *t.Samples, flatten(results))
+	}
+	if t.Intervals != nil {
+		var list []got
+		for _, r := range results {
+			for _, s := range r.Intervals {
+				list = append(list, got{s, s.Outcome, "", "", r})
+			}
+		}
+		wrong = append(wrong, compare("interval", *t.Intervals, list)...)
 	}
 	for i := range t.Anomalies {
 		wrong = append(wrong, found.compare(&t.Anomalies[i])...)
@@ -417,9 +430,9 @@ func near(a, b *float64) bool {
 // maxPairs bounds the pairs of samples that are compared to find which are too many.
 const maxPairs = 4_000_000
 
-// compare says in words what differs between the samples that are expected and those that there are. Those that are equal, as many
-// as can be in order, are no difference (a longest common subsequence); the others are compared one by one.
-func compare(want []WantSample, have []got) (wrong []string) {
+// compare says in words what differs between the samples, or the intervals, that are expected and those that there are. Those that
+// are equal, as many as can be in order, are no difference (a longest common subsequence); the others are compared one by one.
+func compare(what string, want []WantSample, have []got) (wrong []string) {
 	n, m := len(want), len(have)
 	from := 0
 	for from < n && from < m && len(want[from].differs(&have[from])) == 0 {
@@ -447,7 +460,7 @@ func compare(want []WantSample, have []got) (wrong []string) {
 		}
 	}
 	tell := func(i int, format string, args ...any) {
-		wrong = append(wrong, fmt.Sprintf("sample %d: ", from+i+1)+fmt.Sprintf(format, args...))
+		wrong = append(wrong, fmt.Sprintf("%s %d: ", what, from+i+1)+fmt.Sprintf(format, args...))
 	}
 	for i, j := 0, 0; i < n || j < m; {
 		switch {

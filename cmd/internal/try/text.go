@@ -35,6 +35,9 @@ func (out *Result) Lines() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
+	for _, s := range out.Intervals {
+		lines = append(lines, fmt.Sprintf("  closes the interval  %s  %s  %s", s.Key, s.Time.Format(time.RFC3339Nano), s.values()))
+	}
 	return lines
 }
 

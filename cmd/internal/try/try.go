@@ -84,6 +84,7 @@ type Result struct {
 	Class     string     `json:"class,omitempty"` // of a dead letter
 	Reason    string     `json:"reason,omitempty"`
 	Samples   []*Sample  `json:"samples,omitempty"`
+	Intervals []*Sample  `json:"intervals,omitempty"` // that it closes (ODRADEK_EVERY): what enters windows in place of their samples
 }
 
 // Sample is a sample of a record.
@@ -207,6 +208,15 @@ func (r *reader) lane(partition int32, newest int64) (*lane, error) {
 	own.Transformed = func(offset int64, values []float64) {
 		if p := l.samples[offset]; p != nil {
 			p.become(values)
+		}
+	}
+	own.Closed = func(key []byte, start, offset int64, values []float64) {
+		if p := l.samples[offset]; p != nil {
+			s := &Sample{Key: text(key), Time: time.UnixMicro(start).UTC(), Outcome: Read, Values: r.values(key, values, values)}
+			if r.lacks(s.Values) {
+				s.Outcome = Missing
+			}
+			p.result.Intervals = append(p.result.Intervals, s)
 		}
 	}
 	var err error

@@ -105,7 +105,7 @@ func TestCompare(t *testing.T) {
 		{"one is missing", []got{sample("a", 1), sample("c", 3)}, []string{"which is not there"}},
 		{"none", nil, []string{"which is not there", "which is not there", "which is not there"}},
 	} {
-		wrong := compare(abc, x.have)
+		wrong := compare("sample", abc, x.have)
 		if len(wrong) != len(x.want) {
 			t.Errorf("%s: %q, want %d differences", x.name, wrong, len(x.want))
 			continue
@@ -186,5 +186,32 @@ tests:
 `)
 	if len(wrong) > 0 {
 		t.Error(strings.Join(wrong, "\n"))
+	}
+}
+
+// TestIntervals: of a record the intervals are shown that it closes, and a test says what they should be.
+func TestIntervals(t *testing.T) {
+	suite := `
+settings: {group: g, topics: [t], format: json, key_field: id, time_field: at, time_unit: s, series_fields: [m.*], every: 1m,
+  aggregate: [median, m.y=count], lateness: 5s, detectors: {z: {op: zscore}}}
+tests:
+- records:
+  - value: {id: a, at: 60, m: {x: 1, y: 10}}
+  - value: {id: a, at: 70, m: {x: 3, y: null}}
+  - value: {id: a, at: 80, m: {x: 8}}
+  - value: {id: a, at: 121, m: {x: 5}}
+  - value: {id: a, at: 400, m: {x: 7, y: 9}}
+  intervals:
+  - {key: a/m.x, time: "1970-01-01T00:01:00Z", values: {m.x: 3}}
+  - {key: a/m.y, time: "1970-01-01T00:01:00Z", values: {m.y: 1}}
+  - {key: a/m.x, time: "1970-01-01T00:02:00Z", values: {m.x: 5}}
+`
+	wrong, lines := runSuite(t, suite)
+	if line := "  closes the interval  a/m.x  1970-01-01T00:01:00Z  m.x=3"; len(wrong) > 0 || !slices.Contains(lines, line) {
+		t.Errorf("%q\n%s\nwant %s", wrong, strings.Join(lines, "\n"), line)
+	}
+	wrong, _ = runSuite(t, strings.Replace(suite, "{m.x: 3}", "{m.x: 4}", 1))
+	if !slices.Equal(wrong, []string{"interval 1: want m.x=4, got 3"}) {
+		t.Errorf("%q", wrong)
 	}
 }
