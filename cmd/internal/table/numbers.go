@@ -323,7 +323,7 @@ func parquetColumns(path string) (list []column, err error) {
 			c.why = "it has no values"
 		case leaf.MaxRepetitionLevel > 0:
 			c.why = "it has a list in each row"
-		case !has(numberKinds, leaf.Node.Type().Kind()) || !plain(leaf.Node):
+		case (!has(numberKinds, leaf.Node.Type().Kind()) || !plain(leaf.Node)) && decimal(leaf.Node) == nil:
 			c.why = "it is of type " + leaf.Node.Type().String()
 		default:
 			switch logical(leaf.Node).(type) {

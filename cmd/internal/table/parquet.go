@@ -81,7 +81,7 @@ func (p *parquetFile) open() error {
 		return err
 	}
 	var errs []error
-	find := func(name, setting string, kinds ...parquet.Kind) leaf {
+	find := func(name, setting string, decimals bool, kinds ...parquet.Kind) leaf {
 		l := leaf{name: name, at: -1}
 		if name == "" {
 			return l
@@ -95,7 +95,8 @@ func (p *parquetFile) open() error {
 			fault = "has a list in each row"
 		default:
 			l.at, l.maxDef, l.node = col.ColumnIndex, byte(col.MaxDefinitionLevel), col.Node
-			if fault = "is of type " + col.Node.Type().String(); has(kinds, col.Node.Type().Kind()) && plain(col.Node) {
+			fault = "is of type " + col.Node.Type().String()
+			if has(kinds, col.Node.Type().Kind()) && plain(col.Node) || decimals && decimal(col.Node) != nil {
 				fault = ""
 			}
 		}
@@ -105,9 +106,10 @@ func (p *parquetFile) open() error {
 		return l
 	}
 	for _, k := range p.columns.key {
-		p.key = append(p.key, find(k, "ODRADEK_KEY_FIELD", parquet.ByteArray, parquet.FixedLenByteArray, parquet.Int64, parquet.Int32))
+		p.key = append(p.key, find(k, "ODRADEK_KEY_FIELD", false, parquet.ByteArray, parquet.FixedLenByteArray, parquet.Int64, parquet.Int32))
 	}
-	p.time = find(p.columns.time, "ODRADEK_TIME_FIELD", parquet.Int64, parquet.Int32, parquet.Double, parquet.Int96, parquet.ByteArray)
+	p.time = find(p.columns.time, "ODRADEK_TIME_FIELD", false, parquet.Int64, parquet.Int32, parquet.Double, parquet.Int96,
+		parquet.ByteArray)
 	p.time.unit, p.time.texts = p.o.Mapping.TimeUnit, p.o.Mapping.Texts()
 	if p.time.node != nil {
 		p.time.unit = timeUnit(p.time.node, p.time.unit)
@@ -117,13 +119,13 @@ func (p *parquetFile) open() error {
 		kinds = append(slices.Clone(numberKinds), parquet.ByteArray)
 	}
 	for _, v := range p.columns.values {
-		p.values = append(p.values, find(v, "ODRADEK_VALUE_FIELDS", kinds...))
+		p.values = append(p.values, find(v, "ODRADEK_VALUE_FIELDS", true, kinds...))
 	}
 	for _, u := range p.columns.uses {
 		texts := []parquet.Kind{parquet.ByteArray, parquet.FixedLenByteArray}
-		p.uses = append(p.uses, find(u, expressionSettings, append(texts, numberKinds...)...))
+		p.uses = append(p.uses, find(u, expressionSettings, false, append(texts, numberKinds...)...))
 	}
-	p.label = find(p.columns.label, "-label-field", numberKinds...)
+	p.label = find(p.columns.label, "-label-field", false, numberKinds...)
 	return errors.Join(errs...)
 }
 
@@ -142,6 +144,12 @@ func logical(n parquet.Node) format.LogicalTypeValue {
 		return lt.Value
 	}
 	return nil
+}
+
+// decimal returns the type of a column of decimals; nil: it is of another type.
+func decimal(n parquet.Node) *format.DecimalType {
+	d, _ := logical(n).(*format.DecimalType)
+	return d
 }
 
 // plain reports whether the physical type determines the values, or nearly so.
@@ -329,7 +337,7 @@ func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int, bad func(in
 			return readBooleans(page, dst[from*width:], width, to-from)
 		}
 		values := page.Data()
-		if kind == parquet.ByteArray {
+		if kind == parquet.ByteArray && decimal(l.node) == nil {
 			index := []int32(nil)
 			if d := page.Dictionary(); d != nil {
 				index, values = values.Int32(), d.Page().Data()
@@ -351,7 +359,7 @@ func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int, bad func(in
 		}
 		if d := page.Dictionary(); d != nil {
 			table, index := d.Page().Data(), values.Int32()
-			at, err := numberAt(&table, kind, unsigned)
+			at, err := l.numberAt(&table, kind, unsigned)
 			if err != nil {
 				return err
 			}
@@ -366,7 +374,7 @@ func decodeNumbers(j *parquetJob, l *leaf, dst []float64, width int, bad func(in
 			copy(dst[from:to], values.Double())
 			return nil
 		}
-		at, err := numberAt(&values, kind, unsigned)
+		at, err := l.numberAt(&values, kind, unsigned)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,40 @@ var (
 	errRange = errors.New("the time is beyond the range of times")
 	errText  = errors.New("the text is no number")
 )
+
+// numberAt returns a function that gives the i-th value as a number.
+func (l *leaf) numberAt(v *encoding.Values, kind parquet.Kind, unsigned bool) (func(i int) float64, error) {
+	if d := decimal(l.node); d != nil {
+		return decimalAt(v, kind, int(d.Scale))
+	}
+	return numberAt(v, kind, unsigned)
+}
+
+// decimalAt returns a function that gives the i-th value of a column of decimals.
+func decimalAt(v *encoding.Values, kind parquet.Kind, scale int) (func(i int) float64, error) {
+	var unscaled func(i int) []byte // big endian
+	var b [8]byte
+	switch kind {
+	case parquet.Int32:
+		x := v.Int32()
+		unscaled = func(i int) []byte { return binary.BigEndian.AppendUint64(b[:0], uint64(x[i])) }
+	case parquet.Int64:
+		x := v.Int64()
+		unscaled = func(i int) []byte { return binary.BigEndian.AppendUint64(b[:0], uint64(x[i])) }
+	case parquet.FixedLenByteArray:
+		data, size := v.FixedLenByteArray()
+		unscaled = func(i int) []byte { return data[i*size : (i+1)*size] }
+	case parquet.ByteArray:
+		data, offsets := v.ByteArray()
+		unscaled = func(i int) []byte { return data[offsets[i]:offsets[i+1]] }
+	default:
+		return nil, fmt.Errorf("values of kind %s are no decimals", kind)
+	}
+	return func(i int) float64 {
+		f, _ := schemas.Decimal(unscaled(i), scale) // NaN where it has too many bytes
+		return f
+	}, nil
+}
 
 // numberAt returns a function that gives the i-th value as a number.
 func numberAt(v *encoding.Values, kind parquet.Kind, unsigned bool) (func(i int) float64, error) {

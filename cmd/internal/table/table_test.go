@@ -230,6 +230,27 @@ func TestReadParquet(t *testing.T) {
 	expectRows(t, path, testOptions, rows)
 }
 
+// TestReadDecimals reads columns of decimals in each of Parquet's types, with a dictionary and without, which pyarrow has written.
+func TestReadDecimals(t *testing.T) {
+	want := []float64{1.25, -3.5, math.NaN(), 9999999.99, 0.01, 1.25}
+	for _, name := range []string{"int32", "int64", "fixed", "plain"} {
+		f, err := Open(filepath.Join("testdata", "decimals-"+name+".parquet"), Options{Mapping: schemas.Mapping{Fields: []string{"value"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		err = f.Read(t.Context(), func(b *Batch) error {
+			got = append(got, b.Values...)
+			b.Release()
+			return nil
+		})
+		if err != nil || !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, want)
+		}
+		f.Close()
+	}
+}
+
 // TestOpenNamesWhatIsWrong holds the faults of files and mappings.
 func TestOpenNamesWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
