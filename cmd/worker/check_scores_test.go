@@ -36,6 +36,10 @@ func TestCheckScores(t *testing.T) {
 		"alternate fields, a detector of one": {n: 800, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
 		}, settings: []string{"ODRADEK_DETECTOR_Z_FIELDS=temp"}, ok: "the first is among"},
+		"alternate fields, a detector of one and one of both": {n: 800, value: func(i int) string {
+			return fmt.Sprintf(`{"id":"p%d","t":%d,%q:%v}`, i/2%2, at(i), []string{"temp", "press"}[i%2], wave(i))
+		}, settings: []string{"ODRADEK_DETECTORS=y,z", "ODRADEK_DETECTOR_Y_OP=zscore"},
+			ok: "has all values of detector z, which will have no score: temp in "},
 		"unique keys": {n: 400, value: func(i int) string {
 			return fmt.Sprintf(`{"id":"order-%d","t":%d,"temp":%v,"press":1}`, i, at(i), wave(i))
 		}, want: "each of 400 samples is of a series of its own"},

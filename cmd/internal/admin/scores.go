@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ type folded struct {
 	samples  int
 	present  []int            // of each value
 	complete int              // samples that have all values
+	full     []int            // of each window, samples that it takes
 	series   map[string]int32 // samples by series key
 	repeated bool             // a series has several
 	nearest  int32            // the least number of samples that a series lacks until its first score; 0: not known
@@ -144,6 +146,7 @@ func (e *examination) fold(
 					continue
 				}
 				x.note(&sm)
+				x.fill(ks, values)
 				out, err := lane.Fold(ctx, &sm)
 				if err != nil {
 					return false, err
@@ -182,6 +185,35 @@ func (x *folded) note(sm *state.Sample) {
 	x.complete += complete
 }
 
+// fill counts a sample for the windows that take its values.
+func (x *folded) fill(ks *state.Config, values []float64) {
+	if x.full == nil {
+		x.full = make([]int, len(ks.Windows))
+	}
+	for i := range ks.Windows {
+		w := &ks.Windows[i]
+		if w.Incomplete || !slices.ContainsFunc(w.Columns, func(c int) bool { return values[c] != values[c] }) {
+			x.full[i]++
+		}
+	}
+}
+
+// mute returns the names of the detectors whose windows have taken no sample; "": each has some.
+func (x *folded) mute(c *config.Config) string {
+	ks, err := c.KeystateConfig()
+	if err != nil || ks.Reading.Hold {
+		return ""
+	}
+	var names []string
+	for i := range ks.Detectors {
+		d := &ks.Detectors[i]
+		if d.Ensemble == nil && len(ks.Windows[d.Window].Columns) > 1 && x.full[d.Window] == 0 {
+			names = append(names, d.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // report says whether some series will have a score.
 func (x *folded) report(r *Report, c *config.Config, what string) {
 	most := int32(0)
@@ -195,6 +227,11 @@ func (x *folded) report(r *Report, c *config.Config, what string) {
 		r.wrong(what, fmt.Sprintf("each of %d samples is of a series of its own, so none will ever have a history to judge it by", x.samples),
 			"correct "+c.MappingPrefix()+"KEY_FIELD: it names what is measured, not the record")
 	case x.counts[state.Scored] > 0:
+		if mute := x.mute(c); mute != "" && x.samples >= FewRecords {
+			r.Warn(what, fmt.Sprintf("none of %s has all values of detector %s, which will have no score%s", read, mute, x.lacking(c)),
+				"give it its FIELDS, or make each field a series of its own ("+c.MappingPrefix()+"SERIES_FIELDS)")
+			return
+		}
 		r.OK(what, "the first is among the newest %s", read)
 	case x.samples >= FewRecords && x.counts[state.Filtered] == int64(x.samples):
 		r.wrong(what, fmt.Sprintf("none of %s is read by a detector, so there will be none", read), "correct KEYS of the detectors")
