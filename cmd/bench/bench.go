@@ -75,7 +75,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	}
 	asJSON, gpus := false, ""
 	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but topn, regions, lof-bins, sst-tasks, "+
-		"discords-range, discord-left, distant, aggregate, commit, fleet, backtest and capacity; papers alone prints the tables of "+
+		"discords-range, discord-left, distant, aggregate, doors, commit, fleet, backtest, sizing-costs, sizing and capacity; "+
+		"papers alone prints the tables of "+
 		"docs/papers.md, "+
 		"and faults checks what workers publish under faults:\n\n"+
 		about.String(), benchExamples)
@@ -213,10 +214,14 @@ func (b *bench) benchmarks() []benchmark {
 		{"aggregate", "a backlog of a million series aggregated to a mean a minute; against Kafka Streams and Redpanda Connect", true,
 			true, b.worker.Aggregate},
 		{"skew", "latency of partitions beside one with a hot key", true, false, b.worker.Skew},
+		{"doors", "latency of scores while a thousand clients besiege the page", true, true, b.worker.Doors},
 		{"commit", "a worker's transactions, without reading and scoring", true, true, b.fleet.Commit},
 		{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, b.fleet.Fleet},
 		{"backtest", "rows a second of worker backtest over a fleet of sensors in Parquet files, which it writes first", false, true,
 			b.fleet.Backtest},
+		{"sizing-costs", "what a worker takes beside its series and samples: the costs that worker size has recorded", true, true,
+			b.fleet.SizingCosts},
+		{"sizing", "what a worker of each of three fleets takes, beside what worker size says", true, true, b.fleet.Sizing},
 		{"capacity", "sensors at one sample in 100 ms that a worker serves, p99 <= 250 ms", true, true, b.fleet.Capacity},
 	}
 }

@@ -7,6 +7,7 @@
 //	check, setup  check.go, setup.go
 //	generate      generate.go
 //	suggest       suggest.go
+//	size          size.go
 //	try, test     try.go, test.go
 //	backtest      backtest.go, backtest_topic.go
 //	outliers, regions, discords
@@ -67,6 +68,7 @@ func (t terminal) commands() []command {
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
 		{"setup", "create the topics and register the schemas that run needs", t.setup},
 		{"suggest", "look at a topic and propose settings for it", t.suggest},
+		{"size", "say what a fleet needs: workers, memory, bandwidth, the time of a takeover", t.size},
 		{"try", "show what a worker would read of a few records, and why not", t.try},
 		{"test", "run your own tests of the settings: records, and what is expected of them", t.test},
 		{"backtest", "run the detectors over recorded samples and write a report", t.backtest},

@@ -135,9 +135,9 @@ func Environ() (env []string) {
 	return env
 }
 
-// workerEnv returns the configuration of a worker on an input: one trivial detector and
+// WorkerEnv returns the configuration of a worker on an input: one trivial detector and
 // otherwise the defaults.
-func (b *Bed) workerEnv(in *Input, group string, settings ...string) []string {
+func (b *Bed) WorkerEnv(in *Input, group string, settings ...string) []string {
 	env := Environ()
 	set := func(name, value string) { env = append(env, config.Prefix+name+"="+value) }
 	set("KAFKA_BROKERS", strings.Join(b.Cluster.Brokers, ","))
@@ -165,7 +165,7 @@ func (b *Bed) workerEnv(in *Input, group string, settings ...string) []string {
 }
 
 // StartWorker starts a worker; settings are lines NAME=value that override
-// workerEnv.
+// WorkerEnv.
 func (b *Bed) StartWorker(in *Input, group string, settings ...string) (*Worker, error) {
 	program, err := kafkatest.WorkerProgram(b.WorkerProgram)
 	if err != nil {
@@ -178,16 +178,23 @@ func (b *Bed) StartWorker(in *Input, group string, settings ...string) (*Worker,
 	w := &Worker{addr: ports[0], pprof: ports[1], Group: group, Scores: group + "-scores",
 		Changelog: config.ChangelogName(config.ChangelogPrefix(group), in.Topic),
 		http:      &http.Client{Timeout: 30 * time.Second}}
-	env := b.workerEnv(in, group, settings...)
+	env := b.WorkerEnv(in, group, settings...)
 	env = append(env, config.Prefix+"HTTP_ADDR="+w.addr)
-	if b.Profile != "" {
-		env = append(env, config.Prefix+"PPROF_ADDR="+w.pprof)
-	}
+	env = append(env, config.Prefix+"PPROF_ADDR="+w.pprof)
 	if w.Process, err = b.Spawn("worker", env, nil, program, "run"); err != nil {
 		return nil, err
 	}
 	b.Say("worker %s: pid %d, log %s", group, w.cmd.Process.Pid, w.Log)
 	return w, nil
+}
+
+// FreeAddr finds a free address on loopback.
+func FreeAddr() (string, error) {
+	addrs, err := freeAddrs(1)
+	if err != nil {
+		return "", err
+	}
+	return addrs[0], nil
 }
 
 // freeAddrs finds free addresses on loopback.
@@ -261,6 +268,22 @@ func sumMetrics(body []byte, names ...string) map[string]float64 {
 	return sums
 }
 
+// Heap returns the bytes of the worker's heap that are in use after a collection, and those of its state.
+func (w *Worker) Heap() (live, state float64, err error) {
+	res, err := w.http.Get("http://" + w.pprof + "/debug/pprof/heap?gc=1")
+	if err != nil {
+		return 0, 0, err
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	if err != nil {
+		return 0, 0, err
+	}
+	const inUse, ofState = "go_memstats_heap_alloc_bytes", "odradek_state_bytes"
+	m, err := w.Metrics(inUse, ofState)
+	return m[inUse], m[ofState], err
+}
+
 // Consumed returns the number of records in committed cycles.
 func (w *Worker) Consumed() (int64, error) {
 	m, err := w.Metrics("odradek_records_consumed_total")
@@ -322,7 +345,7 @@ func (b *Bed) SayCycles(w *Worker) {
 
 // Compression returns the codec of the worker and the peers.
 func (b *Bed) Compression() string {
-	c, _, _ := config.Parse(b.workerEnv(&Input{Topic: "none"}, "none"))
+	c, _, _ := config.Parse(b.WorkerEnv(&Input{Topic: "none"}, "none"))
 	return c.Output.Compression
 }
 
