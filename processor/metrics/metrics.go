@@ -212,7 +212,8 @@ func New(outputs ...string) *Metrics {
 	m.changelogRecords = plain("changelog_records_total", "Records written to changelogs by committed cycles.")
 	m.changelogBytes = plain("changelog_bytes_total", "Bytes written to changelogs by committed cycles, before compression.")
 
-	m.tasks = plain("executor_tasks_total", "Detector tasks executed in batches, those of a restore and of cycles that were rolled back included.")
+	m.tasks = plain("executor_tasks_total",
+		"Detector tasks executed in batches, those of a restore and of cycles that were rolled back included.")
 
 	m.cycleRecords = sizes("cycle_records", "Input records of a committed cycle.", 1)
 	m.cycleBytes = sizes("cycle_bytes", "Bytes written by a committed cycle.", 256)
