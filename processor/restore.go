@@ -220,6 +220,9 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 	if err != nil {
 		return err
 	}
+	if err := f.makeRoom(ctx); err != nil {
+		return err
+	}
 	s.EndInput(f.batch)
 	return f.finish(ctx)
 }

@@ -428,3 +428,65 @@ func TestCrowdOfDecisions(t *testing.T) {
 		t.Errorf("the floor is at %d", f.Offset)
 	}
 }
+
+// TestAdvanceAfterFullBatch: a batch has no room for all that the last sample of a replay releases. The decision behind it takes
+// effect when that sample's turn is over, as when it was live, or the sample would wait for the later watermark.
+func TestAdvanceAfterFullBatch(t *testing.T) {
+	cfg := one(&fake{window: 4, least: 1, carry: 1}, 1)
+	cfg.Reading.Order = rules.Order{Lateness: 5, BySeries: true}
+	b := &detectors.Batch{MaxTasks: 1}
+	flush := func(s *State) { execute(b); s.Apply(b); b.Reset() }
+	fold := func(s *State) {
+		for i, time := range []int64{0, 1, 2, 3, 100} {
+			for !s.Fits(b) {
+				flush(s)
+			}
+			s.Fold(&Sample{Key: []byte("k"), Time: time, Offset: int64(i), Values: []float64{1}}, b)
+		}
+	}
+	var log []record
+	emit := func(k, v []byte) error {
+		log = append(log, record{bytes.Clone(k), bytes.Clone(v)})
+		return nil
+	}
+	end := func(s *State) {
+		for !s.Fits(b) {
+			flush(s)
+		}
+		flush(s)
+	}
+	live := New(cfg)
+	fold(live)
+	end(live)
+	live.Mark(5)
+	if err := live.Snapshot(0, 0, func([]byte, []byte) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	live.Committed(5)
+	if !live.DecideAdvance(1000) {
+		t.Fatal("no advance")
+	}
+	end(live)
+	if err := live.Snapshot(0, 0, emit); err != nil { // the decision, and no head
+		t.Fatal(err)
+	}
+	restored := New(cfg)
+	for _, r := range log {
+		if r.key[0] != changelog.Decision {
+			continue
+		}
+		if err := restored.Load(r.key, r.value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := restored.BeginReplay(Floor{MaxTime: NoTime}, 5, false); err != nil {
+		t.Fatal(err)
+	}
+	fold(restored)
+	restored.EndInput(b)
+	end(restored)
+	restored.EndReplay()
+	if got, want := restored.Export(nil), live.Export(nil); !bytes.Equal(got, want) {
+		t.Errorf("%d samples are held, live %d", restored.Held(), live.Held())
+	}
+}

@@ -214,8 +214,12 @@ func (s *State) stepReplay(sm *Sample) {
 }
 
 // EndInput ends the input of a replay: it applies the decisions behind the last sample, with those at its end that were
-// made between records. Fits has to be asked once more after it.
+// made between records. Before them the turn of the last sample ends, as it did when it was live, even if b has no room.
+// Fits has to be asked once more after it.
 func (s *State) EndInput(b *detectors.Batch) {
+	if !s.gate.idle() {
+		s.release(b, false)
+	}
 	s.replayAdvances(s.Restore.end-1, b)
 	for d := s.decisions.NextBetween(s.Restore.end); d != nil; d = s.decisions.NextBetween(s.Restore.end) {
 		s.actAdvance(d, b)
