@@ -51,10 +51,8 @@ func TestOneLineForAnAssignment(t *testing.T) {
 		resp.ErrorCode = kerr.IllegalGeneration.Code // joins again at once
 		return resp, nil, true
 	})
-	for len(log.with("lost")) == 0 && ctx.Err() == nil {
-		time.Sleep(5 * time.Millisecond)
-	}
-	for (len(one.Status()) != 2 || !one.Ready()) && ctx.Err() == nil {
+	// The log has the loss before the processor has given the partitions up.
+	for (len(log.with("partitions assigned")) != 3 || len(one.Status()) != 2 || !one.Ready()) && ctx.Err() == nil {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if ctx.Err() != nil {
