@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 [[ $# == 1 ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 rm -rf "${out:?}"/*
-nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0
+nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 roots=golang.org/x/crypto/x509roots/fallback@v0.0.0-20261030153154-30a33513ff6d # Mozilla's certificate authorities
 
