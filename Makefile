@@ -23,13 +23,14 @@ build: ## the worker, the demo and the bench, in bin/, static
 # What odradek-cuda is compiled with: cuda.h and the names in libcuda.so. The
 # program itself needs the driver of an NVIDIA device where it runs.
 KIT     := bin/cuda
+CHILD   ?= bin/odradek-cuda
 CHILDENV = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/$(KIT)/include" CGO_LDFLAGS="-L$(CURDIR)/$(KIT)/lib"
 
 $(KIT)/lib/libcuda.so: cuda/device/toolkit.sh
 	cuda/device/toolkit.sh $(KIT)
 
 child: $(KIT)/lib/libcuda.so ## the worker's child on a GPU, bin/odradek-cuda; needs gcc, and Python's pip the first time
-	$(CHILDENV) $(GO) build -tags cuda -o bin/odradek-cuda ./cuda/device
+	$(CHILDENV) $(GO) build $(CHILDFLAGS) -tags cuda -o $(CHILD) ./cuda/device
 
 # Recordings to cut windows from, which the repository has not: see detectors/executortest/recordings.go.
 DATA ?= ../shared/data

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a release in a folder: static programs for linux/amd64 and arm64 in archives, packages for Debian and Red Hat, the Helm chart, the
-# licences of dependencies, a bill of materials of each program (CycloneDX), the container image for both as an OCI archive (without
-# the child for GPUs; `skopeo copy --all oci-archive:FILE docker://...` pushes it), an unsigned provenance of all these (in-toto, SLSA),
-# and SHA256SUMS. The same commit gives the same bytes: `make release` makes it twice and compares. Modules come from the Go proxy, their
-# sums from go.sum and Go's database.
+# Makes a release in a folder: static programs for linux/amd64 and arm64 in archives, with the child for GPUs and its kernels for amd64,
+# packages for Debian and Red Hat, the Helm chart, the licences of dependencies, a bill of materials of each program (CycloneDX), the
+# container image for both as an OCI archive (without the child; `skopeo copy --all oci-archive:FILE docker://...` pushes it), an
+# unsigned provenance of all these (in-toto, SLSA), and SHA256SUMS. The same commit gives the same bytes: `make release` makes it twice and compares. Modules come from the Go proxy, their
+# sums from go.sum and Go's database. The child needs gcc and, the first time, Python's pip.
 #
 #   scripts/release.sh FOLDER
 set -euo pipefail
@@ -25,13 +25,17 @@ archive() { # NAME FOLDER: a tar of a folder without what differs from one machi
 	tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -C "$(dirname "$2")" \
 		-cf - "$(basename "$2")" | gzip -9n >"$out/$1"
 }
+materials() { # PROGRAM FILE: its bill of materials. The time of its making is the one thing that would differ.
+	go run "$sbom" bin -json -noserial -output "$work/sbom.json" "$1" 2>"$work/sbom.log" || { cat "$work/sbom.log" >&2; exit 1; }
+	sed 's/"timestamp": "[^"]*"/"timestamp": "'"$BUILT"'"/' "$work/sbom.json" >"$out/$2"
+}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 programs=()
 
 # The licences: of each module in the program one file at least.
 LICENCES=$out/THIRD_PARTY_LICENSES.txt
-go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/worker | sort -u | while read -r path version dir; do
+CGO_ENABLED=1 go list -tags cuda -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/worker ./cuda/device | sort -u | while read -r path version dir; do
 	files=$(find "$dir" -maxdepth 1 -type f \( -iname 'licen[sc]e*' -o -iname 'copying*' -o -iname 'notice*' \) ! -name '*.go' | sort)
 	[[ $files ]] || { echo "release: $path $version has no licence" >&2; exit 1; }
 	for f in $files; do printf '==== %s %s: %s\n\n' "$path" "$version" "$(basename "$f")"; cat "$f"; echo; done
@@ -43,11 +47,13 @@ for ARCH in amd64 arm64; do
 	PROGRAM=$work/$name/odradek
 	GOOS=linux GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags "-s -w -X main.commit=$COMMIT" -o "$PROGRAM" ./cmd/worker
 	programs+=("$ARCH=$PROGRAM")
+	if [[ $ARCH == amd64 ]]; then
+		make child CHILD="$work/$name/odradek-cuda" CHILDFLAGS='-trimpath -buildvcs=false -ldflags "-s -w"'
+		materials "$work/$name/odradek-cuda" "$name-cuda.cdx.json"
+	fi
 	cp LICENSE CHANGELOG.md deploy/systemd/odradek.service "$LICENCES" "$work/$name/"
 	archive "$name.tar.gz" "$work/$name"
-	go run "$sbom" bin -json -noserial -output "$work/sbom.json" "$PROGRAM" 2>"$work/sbom.log" || { cat "$work/sbom.log" >&2; exit 1; }
-	# The time of its making is the one thing that would differ.
-	sed 's/"timestamp": "[^"]*"/"timestamp": "'"$BUILT"'"/' "$work/sbom.json" >"$out/$name.cdx.json"
+	materials "$PROGRAM" "$name.cdx.json"
 	sed -e "s|\${ARCH}|$ARCH|; s|\${VERSION}|$VERSION|; s|\${BUILT}|$BUILT|; s|\${PROGRAM}|$PROGRAM|; s|\${LICENCES}|$LICENCES|" \
 		deploy/packages/nfpm.yaml >"$work/nfpm.yaml"
 	for kind in deb rpm; do
