@@ -127,8 +127,8 @@ func (l *Level) add(s *span, at int, x, y []uint64, dim, c, row int, far float64
 	}
 }
 
-// stuck reports whether the four rows before the last one have its value. Then its deviation is no smaller than that of the row
-// before.
+// stuck reports whether the four rows before the last one have its value. Then its deviation is no smaller than the deviation of
+// the row before.
 func (s *span) stuck() bool {
 	return s.at(6) == s.at(7) && s.at(5) == s.at(7) && s.at(4) == s.at(7) && s.at(3) == s.at(7)
 }

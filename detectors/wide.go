@@ -172,7 +172,7 @@ func (s *span) levelled(at, beside, next int) bool {
 	return math.Abs(s.at(at)-s.at(beside)) <= levelAway*math.Abs(s.at(beside)-s.at(next))
 }
 
-// entering reports whether the last row of a window, that of its last span, is at another level than the others; leaving, whether
+// entering reports whether the last row of a window, of its last span, is at another level than the others; leaving, whether
 // the first one of its first span is.
 func (s *span) entering() bool { return !s.levelled(levelRows, 0, 1) && s.leaves(levelRows, 0) }
 func (s *span) leaving() bool {

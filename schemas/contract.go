@@ -31,7 +31,7 @@ type Decoder interface {
 	// *DecodeError. ctx bounds the wait for the registry, which only the first record of
 	// a schema needs.
 	Decode(ctx context.Context, key, value []byte, timestampMs int64, header func(name string) ([]byte, bool), out *Reading) error
-	// Ref returns the schema that a record names, with that of its key where the mapping
+	// Ref returns the schema that a record names, with its key's where the mapping
 	// leads into it, whether or not a registry has them; ok is false for records that name
 	// none. It sends no request.
 	Ref(key, value []byte, header func(name string) ([]byte, bool)) (ref SchemaRef, ok bool)

@@ -110,7 +110,7 @@ type Sink struct {
 
 	// FromText says that a value may be a text that writes a number (TextNumber).
 	FromText bool
-	// Scale is that of a decimal whose record has none; nil: it is none.
+	// Scale is the scale of a decimal whose record has none; nil: it is none.
 	Scale *int
 	// Wildcard says that the path leads to a record or a map, of which each number is a value.
 	Wildcard bool

@@ -130,7 +130,7 @@ func (r *Reading) SetKafkaKey(of *Reading) {
 
 // Finish completes a reading whose record has been read: it joins the key's parts and
 // reports the record's first fault, if any, as a *DecodeError. key is the Kafka
-// key, timestampMs the Kafka timestamp. A record for which OnlyIf is false is skipped, whatever else is wrong with its fields.
+// key, timestampMs the Kafka timestamp. A record for which OnlyIf is false is skipped, also if its fields have other faults.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
 	if l.extra {
 		return l.finishMore(key, timestampMs, out)
@@ -450,8 +450,8 @@ type items struct {
 	absent []bool // of each of values; empty: no reading lacks a field
 }
 
-// begin forgets the record before.
-func (r *Reading) begin() *items {
+// newItems returns the items without those of the record before.
+func (r *Reading) newItems() *items {
 	if r.items == nil {
 		r.items = &items{}
 		r.items.item.record = r
@@ -556,7 +556,7 @@ func NewBatch(l *Layout, schemaID int32, record, item Program) Program {
 
 // Decode implements Program. Key is the first reading's key, Time the latest time, and Values are the record's.
 func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error {
-	s := out.begin()
+	s := out.newItems()
 	if err := p.record.Decode(key, body, timestampMs, out); err != nil || out.Skipped != NotSkipped {
 		return err
 	}
@@ -620,7 +620,7 @@ func (p *batch) lacking() error {
 // It returns the reading to fill in: for each, the program calls l.Item.Reset, l.Item.Finish and AddReading, and then
 // EndReadings.
 func (l *Layout) BeginReadings(key []byte, timestampMs int64, out *Reading, schemaID int32) (item *Reading, err error) {
-	s := out.begin()
+	s := out.newItems()
 	l.Reset(out, schemaID)
 	return &s.item, l.Finish(key, timestampMs, out)
 }

@@ -56,7 +56,7 @@ func TestSplitterOfReadings(t *testing.T) {
 	if n := s.KeyBytes(&r); n != 4 {
 		t.Errorf("keys of up to %d bytes", n)
 	}
-	r.begin()
+	r.newItems()
 	if s.Samples(&r) != 0 || s.KeyBytes(&r) != 0 {
 		t.Error("a record without readings has samples")
 	}

@@ -20,7 +20,7 @@ the scores and the stored state.`,
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
 	timeout := fs.Duration("timeout", 30*time.Second, "time limit of -online")
 	acls := fs.Bool("acls", false, "print in place of the checks the least permissions that run needs, as commands of Kafka's kafka-acls")
-	principal := fs.String("principal", "", "principal of -acls, as User:worker; default: that of ODRADEK_KAFKA_USERNAME")
+	principal := fs.String("principal", "", "principal of -acls, as User:worker; default: the one of ODRADEK_KAFKA_USERNAME")
 	if code, done := parse(fs, args); done {
 		return code
 	}

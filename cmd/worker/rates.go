@@ -84,7 +84,7 @@ func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) err
 	}
 	if !asJSON {
 		fmt.Fprintf(t.out, "\nBy series, after the first %d scores, scores in a row counted once: the number of series that expect %d or more;\n"+
-			"the share of them within 0.5 and 2 times the rate, in brackets that of a Poisson process of this rate, and above;\n"+
+			"the share of them within 0.5 and 2 times the rate, in brackets the share for a Poisson process of this rate, and above;\n"+
 			"the median.\n\n",
 			quality.FirstScores, quality.LeastRuns)
 		t.ratesHeader()

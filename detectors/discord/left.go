@@ -343,7 +343,7 @@ func (o *leftMoments) farFrom(from, n int) []leftFar {
 }
 
 // multiply computes the correlations of some lengths. The values of their subsequences are centred on
-// first+center and scaled by inv, which is that of the longest.
+// first+center and scaled by inv, the one of the longest.
 func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, lengths []int, values []float64,
 	first, center, inv float64) {
 	t.ask(w, values, first, center, inv, end, lengths)

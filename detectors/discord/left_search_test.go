@@ -9,7 +9,7 @@ import (
 	"odradek/detectors/signals"
 )
 
-// TestLeftSearch compares whole searches with LeftScorer, to the bit, whatever neighbour they begin with; what an early end leaves is no
+// TestLeftSearch compares whole searches with LeftScorer, to the bit, from any first neighbour; what an early end leaves is no
 // less.
 func TestLeftSearch(t *testing.T) {
 	rng := seedtest.New(t)

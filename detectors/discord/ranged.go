@@ -18,7 +18,7 @@ type RangeQuery struct {
 	// exceeds, and halves it; with 0.99 of the distance at the length before, for the next four lengths, and takes off 1 % a
 	// time; and from then on with the mean less two standard deviations of the last five distances, and takes off one
 	// deviation a time (Algorithm 1 of Zymbler and Kraeva 2023): until Top discords that do not overlap are at
-	// least r. The distance of a length is that of its Top-th discord, as in MERLIN; by the paper's, the least of all range
+	// least r. The distance of a length is the one of its Top-th discord, as in MERLIN; by the paper's, the least of all range
 	// discords, the radius would fall from length to length.
 	Radius float64
 	Top    int // with Auto; 0 is 1

@@ -117,7 +117,7 @@ func TestBandTail(t *testing.T) {
 	}
 }
 
-// TestBandChart: the usual distance of a chart of independent values is that of Roberts (1959), sqrt(w/(2-w)), whatever the prior says.
+// TestBandChart: the usual distance of a chart of independent values is Roberts' (1959), sqrt(w/(2-w)), with any prior.
 func TestBandChart(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, weight := range []float64{1. / 4, 1. / 16, 1. / 64} {

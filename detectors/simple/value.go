@@ -20,7 +20,7 @@ const OpValue detectors.Op = 10
 var valueSpec = detectors.Spec{
 	Name: "value", Elem: detectors.F64,
 	Finds: "beyond its limit, {threshold}",
-	Help: "Finds values beyond a limit, such as that of a data sheet, or judges the score of another program. " +
+	Help: "Finds values beyond a limit, such as a data sheet's, or judges the score of another program. " +
 		"The score is the value itself, of several fields the largest.",
 	Params: []detectors.Param{
 		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1, Min: 1, Max: 1 << 16, Word: 2,

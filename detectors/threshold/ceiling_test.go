@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRecurringFaults: equal faults exceed each time while they are rare, whatever the history has of them. High scores that are
+// TestRecurringFaults: equal faults exceed each time while they are rare, with any number of them in the history. High scores that are
 // frequent, and a new level, exceed at most about three times as often as the rate says.
 func TestRecurringFaults(t *testing.T) {
 	for _, tt := range []struct {

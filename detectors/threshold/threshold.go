@@ -324,7 +324,7 @@ func (p *Params) adds(state []float32, exceeds bool) bool {
 	return true
 }
 
-// judgement judges a score. bound is that of the history, without a ceiling.
+// judgement judges a score. bound is the history's, without a ceiling.
 func (p *Params) judgement(state []float32, s *scores, count int, score float32, ranked bool) (v Judgement, bound float32) {
 	bound = float32(math.Inf(1))
 	if v.Threshold = bound; count >= p.Warmup {

@@ -112,7 +112,7 @@ func (p *Params) Like(o *Params) bool {
 func (p *Params) SameSize(o *Params) bool { return p.History == o.History && p.extra() == o.extra() }
 
 // Adopt converts a state of another threshold whose front has the same size to one of p: it
-// keeps the scores and recomputes what depends on the threshold; the mean is then that of the
+// keeps the scores and recomputes what depends on the threshold; the mean is then the mean of the
 // history. It returns another slice, and leaves state as it is, where both order their scores in another form; otherwise it changes
 // the Head of state alone.
 func (p *Params) Adopt(state []float32) []float32 {

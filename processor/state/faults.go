@@ -27,7 +27,7 @@ func opensInFault(k *Key, events *anomaly.State, c, left *anomaly.Change) {
 	c.Anomaly.Fault = fault
 }
 
-// openFault returns the fault of the open anomalies of a series beside that of one detector; false: there is none.
+// openFault returns the fault of the open anomalies of a series but one detector's; false: there is none.
 func openFault(k *Key, beside *anomaly.State, shadow bool) (id [16]byte, open bool) {
 	for i := range k.Alerts.Detectors {
 		events := &k.Alerts.Detectors[i].Events

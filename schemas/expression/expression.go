@@ -347,7 +347,7 @@ type Operand struct {
 	double ref.Val
 }
 
-// Set sets the value to that of v.
+// Set sets the value to the one of v.
 func (o *Operand) Set(v Operand) { o.Kind, o.Num, o.Float, o.Text = v.Kind, v.Num, v.Float, v.Text }
 
 // Operands are the values of a record that its expressions use. They serve one goroutine.

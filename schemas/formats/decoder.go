@@ -410,7 +410,7 @@ func unavailable(id int32, err error) error {
 	return e
 }
 
-// Ref returns the schema that a record names, with that of its key where the mapping leads into it, whether or not a registry
+// Ref returns the schema that a record names, with its key's where the mapping leads into it, whether or not a registry
 // has them; ok is false for records that name none. It makes no request.
 func (d *Decoder) Ref(key, value []byte, header func(name string) ([]byte, bool)) (ref schemas.SchemaRef, ok bool) {
 	ref, ok = d.ref(value, header)

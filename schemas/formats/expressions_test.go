@@ -258,7 +258,7 @@ func TestOnlyIf(t *testing.T) {
 	}
 }
 
-// TestOnlyIfFirst: a record for which the condition is false is left out, whatever its key, time and values are; one that is
+// TestOnlyIfFirst: a record for which the condition is false is left out, also without a key, a time or values; one that is
 // cut off is broken all the same.
 func TestOnlyIfFirst(t *testing.T) {
 	d, err := NewDecoder(schemas.Mapping{Key: "id", Time: "at", Fields: []string{"v"}, OnlyIf: `type == "data" && x.y > 1.0`}, nil,

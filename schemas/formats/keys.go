@@ -34,7 +34,7 @@ func sharedOfKeys(l *schemas.Layout, reg *registry.Client, opts Options) *decode
 	return s
 }
 
-// keyHeader returns the header that names the schema of a key in the place of that of a value.
+// keyHeader returns the header that names the schema of a key in the place of the value's.
 func keyHeader(header func(name string) ([]byte, bool)) func(name string) ([]byte, bool) {
 	if header == nil {
 		return nil

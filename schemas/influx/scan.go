@@ -95,8 +95,8 @@ func (s *scan) next() bool {
 	}
 }
 
-// take reads a token up to one of the stops. A backslash before one of escapes makes that a part of the token.
-func (s *scan) take(until *stops, escapes string) (t token) {
+// token reads a token up to one of the stops. A backslash before one of escapes makes that a part of the token.
+func (s *scan) token(until *stops, escapes string) (t token) {
 	b, i := s.b, s.pos
 	for i < len(b) {
 		c := b[i]
@@ -133,7 +133,7 @@ func (t *token) text(escapes string) []byte {
 }
 
 func (s *scan) measurement() token {
-	t := s.take(&nameStops, nameEscapes)
+	t := s.token(&nameStops, nameEscapes)
 	if len(t.raw) == 0 {
 		s.fail("there is no measurement")
 	}
@@ -150,12 +150,12 @@ func (s *scan) tag() (name, value token, ok bool) {
 		return name, value, false
 	}
 	s.pos++
-	if name = s.take(&tagStops, tagEscapes); len(name.raw) == 0 || !s.at('=') {
+	if name = s.token(&tagStops, tagEscapes); len(name.raw) == 0 || !s.at('=') {
 		s.fail("a tag is expected, as host=web-1")
 		return name, value, false
 	}
 	s.pos++
-	if value = s.take(&tagStops, tagEscapes); len(value.raw) == 0 {
+	if value = s.token(&tagStops, tagEscapes); len(value.raw) == 0 {
 		s.fail("the tag has no value")
 		return name, value, false
 	}
@@ -167,7 +167,7 @@ func (s *scan) field() (name token, value []byte, more bool) {
 	if s.err != nil {
 		return name, nil, false
 	}
-	if name = s.take(&tagStops, tagEscapes); len(name.raw) == 0 || !s.at('=') {
+	if name = s.token(&tagStops, tagEscapes); len(name.raw) == 0 || !s.at('=') {
 		s.fail("a field is expected, as usage=1.5")
 		return name, nil, false
 	}
@@ -177,7 +177,7 @@ func (s *scan) field() (name token, value []byte, more bool) {
 		s.quoted()
 		value = s.b[start:s.pos]
 	default:
-		value = s.take(&valueStops, "").raw
+		value = s.token(&valueStops, "").raw
 		if len(value) == 0 || strings.IndexByte("tTfF-.0123456789", value[0]) < 0 {
 			s.pos = start
 			s.fail("the field has no value of a known type")

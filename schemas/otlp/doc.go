@@ -10,7 +10,7 @@
 //   - value is the reading's value and time its time_unix_nano; 0 or no time is the record's timestamp.
 //   - name and unit are the metric's, scope is its instrumentation scope, type is gauge, counter (a cumulative sum that only
 //     grows), delta (of delta temporality) or sum.
-//   - counter is the value of a counter and gauge that of any other reading, so that a transform can make rates of the counters
+//   - counter is the value of a counter and gauge the value of any other reading, so that a transform can make rates of the counters
 //     alone. A reading has one of the two; one without a mapped value is left out.
 //   - resource.NAME and attributes.NAME are attributes of the resource and of the data point: texts, numbers and Booleans. One
 //     that is not there is an empty part of the key; of two of a name the first counts.

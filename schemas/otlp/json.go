@@ -129,13 +129,13 @@ func (w *walk) json(body []byte) error {
 	}
 	for i := range r.ResourceMetrics {
 		rm := &r.ResourceMetrics[i]
-		w.begin(levelResource)
+		w.clearLevel(levelResource)
 		if err := w.attributes(levelResource, rm.Resource.Attributes); err != nil {
 			return err
 		}
 		for j := range rm.ScopeMetrics {
 			sm := &rm.ScopeMetrics[j]
-			w.begin(levelScope)
+			w.clearLevel(levelScope)
 			w.set(levelScope, []byte(pathScope), textOf([]byte(sm.Scope.Name)))
 			for k := range sm.Metrics {
 				if err := w.jsonMetric(&sm.Metrics[k]); err != nil {
@@ -177,7 +177,7 @@ func (w *walk) jsonMetric(x *jsonMetric) error {
 }
 
 func (w *walk) jsonPoint(m *metric, x *jsonPoint) (err error) {
-	w.begin(levelPoint)
+	w.clearLevel(levelPoint)
 	if err := w.attributes(levelPoint, x.Attributes); err != nil {
 		return err
 	}

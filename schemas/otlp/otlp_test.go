@@ -310,7 +310,7 @@ func marshal(t testing.TB, m *metrics.MetricsData) []byte {
 	return b
 }
 
-// compare reads Protobuf in both ways: whatever the library takes is read as it reads it.
+// compare reads Protobuf in both ways: what the library takes is read as the library reads it.
 func compare(t *testing.T, p schemas.Program, body []byte, r *schemas.Reading) (list []string) {
 	t.Helper()
 	list, class := read(p, body, r)

@@ -181,8 +181,8 @@ func (w *walk) record(body []byte) error {
 	return w.request(body)
 }
 
-// begin begins a resource, scope, metric or data point.
-func (w *walk) begin(l level) {
+// clearLevel forgets the resource, scope, metric or data point before.
+func (w *walk) clearLevel(l level) {
 	for _, x := range w.wanted[l] {
 		w.parts[x.slot], w.found[x.slot] = schemas.KeyPart{Kind: schemas.PartEmpty}, false
 	}
@@ -313,7 +313,7 @@ func (m *metric) typeOf() string {
 
 // startMetric notes what parts of the key a metric has.
 func (w *walk) startMetric(m *metric) {
-	w.begin(levelMetric)
+	w.clearLevel(levelMetric)
 	w.counter = m.typeOf() == pathCounter
 	w.set(levelMetric, []byte(pathName), textOf(m.name))
 	if w.wants(levelMetric, []byte(pathUnit)) {

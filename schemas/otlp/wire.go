@@ -64,7 +64,7 @@ func (w *walk) request(b []byte) error { return each(b, 1, w.resourceMetrics) }
 
 // resourceMetrics reads the resource first, which may stand behind the metrics.
 func (w *walk) resourceMetrics(b []byte) error {
-	w.begin(levelResource)
+	w.clearLevel(levelResource)
 	err := each(b, 1, func(b []byte) error {
 		return each(b, 1, func(b []byte) error { return w.attribute(levelResource, b) })
 	})
@@ -75,7 +75,7 @@ func (w *walk) resourceMetrics(b []byte) error {
 }
 
 func (w *walk) scopeMetrics(b []byte) error {
-	w.begin(levelScope)
+	w.clearLevel(levelScope)
 	var name []byte
 	err := each(b, 1, func(b []byte) error {
 		return each(b, 1, func(text []byte) error {
@@ -149,7 +149,7 @@ func (w *walk) point(m *metric, b []byte) error {
 	case kindExponential:
 		attributes, flags = 1, 10
 	}
-	w.begin(levelPoint)
+	w.clearLevel(levelPoint)
 	p := point{value: math.NaN(), total: m.kind == kindSummary}
 	for len(b) > 0 {
 		f, rest, err := next(b)

@@ -26,7 +26,7 @@ func readSample(r *avro.FieldReader) *int32 {
 	return &n
 }
 
-// unframe returns the Avro bytes of a record of any of the schemas. The error is that of the first.
+// unframe returns the Avro bytes of a record of any of the schemas. The error is the first schema's.
 func unframe(b []byte, first *compiled, others ...*compiled) ([]byte, error) {
 	body, err := first.unframe(b)
 	for _, s := range others {

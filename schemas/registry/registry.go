@@ -24,7 +24,7 @@ type Config struct {
 	// Token returns a bearer token, in place of user name and password; asked for each request.
 	Token   func(context.Context) (string, error)
 	Headers map[string]string // further ones
-	// Sign is set where the registry is that of AWS Glue, and signs its requests.
+	// Sign is set where the registry is AWS Glue, and signs its requests.
 	Sign      Sign
 	Transport *http.Transport // nil: http.DefaultTransport
 	// CacheDir is the folder that keeps fetched schemas across restarts; "" for none. Several workers and registries

@@ -176,7 +176,7 @@ func auroc(scores []float64, fault []bool) float64 {
 	return (sum - faults*(faults-1)/2) / (faults * (float64(len(scores)) - faults))
 }
 
-// correlation returns that of two lists of equal length.
+// correlation returns the correlation of two lists of equal length.
 func correlation(a, b []float64) float64 {
 	var ma, mb, ab, aa, bb float64
 	for i := range a {

@@ -9,7 +9,7 @@ import (
 	"odradek/cmd/bench/testbed"
 )
 
-// TestRegions: all algorithms find one rectangle, that of the hot region, and the benchmark has a row for each.
+// TestRegions: all algorithms find one rectangle, the hot region, and the benchmark has a row for each.
 func TestRegions(t *testing.T) {
 	b := &Bench{Measuring: &testbed.Measuring{Quick: true, Log: io.Discard}}
 	rows, err := b.Regions(context.Background())

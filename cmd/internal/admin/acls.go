@@ -69,7 +69,7 @@ func ACLs(c *config.Config) (list []ACL) {
 		}
 		add(kafka.ResourceTopic, name, written...)
 	}
-	scored := c.Group.Topics // patterns too, whatever matches them so far
+	scored := c.Group.Topics // patterns too, whether or not a topic matches yet
 	if c.Cycle.Rekey {
 		scored = c.Scored()
 	}

@@ -27,7 +27,7 @@ type alarmSettings struct {
 	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"30s" doc:"Event time for which scores must exceed the threshold before an anomaly opens."`
 	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"5m" doc:"Event time that an anomaly stays open after its last score above the threshold."`
 	UpdateEvery string        `env:"UPDATE_EVERY" live:"true" envDefault:"auto" values:"auto, 0 to 1000000000, or a time" example:"5m" doc:"Samples, or event time, from one update of an open anomaly to the next; auto: a minute and a ninth of its length. A higher band of severity is always an update; 0: only that."`
-	Recurring   string        `env:"RECURRING_SEVERITY" live:"true" envDefault:"critical" values:"info, minor, major, critical, or 1 to 100" example:"info" doc:"Highest severity of an anomaly that recurs, such as that of a nightly job; critical and 100 change nothing. See docs/outputs.md."`
+	Recurring   string        `env:"RECURRING_SEVERITY" live:"true" envDefault:"critical" values:"info, minor, major, critical, or 1 to 100" example:"info" doc:"Highest severity of an anomaly that recurs, such as a nightly job's; critical and 100 change nothing. See docs/outputs.md."`
 	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" example:"true" doc:"Try a detector beside the others: its anomalies go to ODRADEK_SHADOW_TOPIC. See docs/operations/change-settings.md."`
 }
 

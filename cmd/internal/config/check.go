@@ -328,7 +328,7 @@ func (k *checker) registry() {
 		k.add("SCHEMA_REGISTRY_"+missing, "not set, but "+Prefix+"SCHEMA_REGISTRY_"+have+" is", "")
 	}
 	if s.glueRegion() != "" && (len(s.URLs) > 1 || s.Username != "" || s.Token.Reveal() != "" || s.OAuth != oauthSettings{}) {
-		k.add("SCHEMA_REGISTRY_URL", "AWS Glue's, with other URLs or a login", "name one endpoint; the login is that of the AWS SDK")
+		k.add("SCHEMA_REGISTRY_URL", "AWS Glue's, with other URLs or a login", "name one endpoint; the AWS SDK logs in")
 	}
 	if s.Token.Reveal() != "" && s.Username != "" {
 		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+Prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")

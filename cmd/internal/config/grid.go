@@ -16,7 +16,7 @@ import (
 // gridSettings make the samples of a detector of op scan events of a grid.
 type gridSettings struct {
 	Span   time.Duration `env:"GRID" envDefault:"0s" min:"0s" max:"8760h" ops:"scan" example:"1h" doc:"Event time over which samples are counted in a grid of WINDOW cells. 0: samples are the cells themselves. See docs/grids.md."`
-	Stride time.Duration `env:"GRID_STRIDE" derived:"GRID: windows do not overlap" min:"0s" max:"8760h" ops:"scan" example:"15m" doc:"Event time from the end of a window to that of the next; GRID is a multiple of it."`
+	Stride time.Duration `env:"GRID_STRIDE" derived:"GRID: windows do not overlap" min:"0s" max:"8760h" ops:"scan" example:"15m" doc:"Event time from the end of a window to the end of the next; GRID is a multiple of it."`
 	Box    []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" ops:"scan" example:"8.4,47.3,8.6,47.5" doc:"Box that the grid covers: x0,y0,x1,y1 in the units of x and y. A sample outside is a dead letter."`
 	Learn  int           `env:"GRID_LEARN" envDefault:"0" min:"0" max:"1000000" ops:"scan" example:"24" doc:"Least number of earlier strides to learn a cell's baseline from. 0: the baseline is the fourth of FIELDS, or the same for all cells."`
 	MaxP   float64       `env:"MAX_P" live:"true" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" ops:"scan" example:"0.001" doc:"Largest p-value of a rectangle that can be an anomaly; THRESHOLD still bounds its score. 1: any."`

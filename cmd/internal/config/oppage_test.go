@@ -55,7 +55,7 @@ func faster(rng *rand.Rand, i int, faulty bool) float64 {
 	return wave(rng, i)
 }
 
-// usualPicture is that of an op that is not in pictures.
+// usualPicture is the picture of an op that is not in pictures.
 var usualPicture = picture{
 	settings: "", fault: "three readings that are too high", samples: 900, shown: 300, from: 800, to: 803, value: added(3),
 }

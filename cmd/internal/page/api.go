@@ -111,7 +111,7 @@ type Anomaly struct {
 	Escalation *Escalation `json:"escalation,omitempty" doc:"The part of it since its severity reached its present band, where that is higher than at its start."`
 	Source     Origin      `json:"source" doc:"The input record that caused the revision."`
 	Region     *Region     `json:"region,omitempty" doc:"Where in a grid it is."`
-	Fault      string      `json:"fault" doc:"Id of its fault: that of the first anomaly of the series of those that belong together."`
+	Fault      string      `json:"fault" doc:"Id of its fault: the id of the first of the anomalies of the series that belong together."`
 	Group      string      `json:"group,omitempty" doc:"Id of the group of anomalies that opened together."`
 	Label      string      `json:"label,omitempty" doc:"The label that an operator gave it: confirm or false_alarm."`
 	Muted      bool        `json:"muted,omitempty" doc:"A mute rule covers its detector, its series and its peak."`

@@ -116,7 +116,7 @@ var routes = []route{
 			"topic, 64 MiB at most.",
 		parameters: []parameter{
 			{"key", "Series key. Required.", textSchema},
-			{"topic", "Input topic of the series: one key may be in several. By default that of anomaly, or else of the newest anomaly or score.",
+			{"topic", "Input topic of the series: one key may be in several. By default the one of anomaly, else of the newest anomaly or score.",
 				textSchema},
 			{"partition", "Partition of the input topic, by default as for topic.", partitionSchema},
 			{"anomaly", "Id of the anomaly to read around; by default the newest of the series, and without one the end of the topic.", textSchema},

@@ -381,7 +381,7 @@ func (l *keptLog) put(key, value []byte) {
 	}
 }
 
-// copies returns a partition that has restored the log as that of several series, as many as a second or so can run.
+// copies returns a partition that has restored the log as the log of several series, as many as a second or so can run.
 func (p *partition) copies(c *Costs, log *keptLog, perSample float64) (*partition, error) {
 	rounds := float64(min(replayRounds, p.rounds())) + 1.5*float64(p.rounds())
 	c.Series = int(max(1, min(float64(p.o.Series), mostSeries, float64(p.o.Memory)/c.State, runFor/(rounds*max(perSample, 1e-8)))))

@@ -320,7 +320,7 @@ func TestMappingSays(t *testing.T) {
 	}
 }
 
-// TestMappingKeepsWhatIsGiven: a setting that is given is kept, whatever the records look like.
+// TestMappingKeepsWhatIsGiven: a setting that is given is kept, also against the records.
 func TestMappingKeepsWhatIsGiven(t *testing.T) {
 	of := func(i int) seen {
 		return seen{"", fmt.Sprintf(`{"sensor":"s%d","line":"l%d","t":%d,"temp":%v,"load":%v}`, i%8, i%2, secondOf(i).UnixMilli(), walk(i%8, i),

@@ -228,7 +228,7 @@ func (s *steps) onlyUp() bool {
 	return s.up > s.pairs/5 && (s.pairs >= 20 && s.down == 0 || s.pairs >= 200 && s.down <= s.pairs/500)
 }
 
-// unsteady is the least width of the middle half of a counter's increases per second, in medians: that of a clock is less.
+// unsteady is the least width of the middle half of a counter's increases per second, in medians: a clock's is less.
 const unsteady = 0.05
 
 // placeholders returns the numbers that stand for no reading, of the numbers of values: of the usual ones those that are there more than

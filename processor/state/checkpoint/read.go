@@ -32,7 +32,7 @@ type sample struct {
 // maxDim bounds the values of a sample in a record.
 const maxDim = 1 << 16
 
-// Read reads the output of AppendHead, with the segments that it names: value returns that of
+// Read reads the output of AppendHead, with the segments that it names: value returns the value of
 // a segment's record, nil where there is none. lastTime and born are as for HeldWriter.Segments.
 func (f *HeldFormat) Read(d *changelog.Decoder, lastTime, born int64, value func(HeldName) []byte) (l LoadedHeld) {
 	dim := l.start(d, f)

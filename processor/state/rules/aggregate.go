@@ -82,7 +82,7 @@ type ColumnAggregate struct {
 	ID uint64
 }
 
-// AggregateOf returns the aggregate of a field by entries of Order.Aggregates: the field's own, that of all, or Mean. An entry that
+// AggregateOf returns the aggregate of a field by entries of Order.Aggregates: the field's own, that for all, or Mean. An entry that
 // cannot be parsed was not written by a worker, and is left out.
 func AggregateOf(entries []string, field string) Aggregate {
 	of := Mean

@@ -76,7 +76,7 @@ type Order struct {
 	// of time and offset. 0: nothing is held, and a sample older than the newest
 	// of its key is late.
 	Lateness int64
-	// BySeries: the largest event time is that of the sample's series. Samples of a series are released as soon as its newest one
+	// BySeries: the largest event time is the one of the sample's series. Samples of a series are released as soon as its newest one
 	// is further ahead of them than Lateness, or the partition's largest event time has risen by as much.
 	BySeries bool `json:",omitempty"`
 	// MaxHeld is how many offsets of the partition's log a held sample waits at most,

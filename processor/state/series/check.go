@@ -129,7 +129,7 @@ func takesIncomplete(d detectors.Detector, columns int) bool {
 // alarm checks what becomes of a detector's scores.
 func (c *check) alarm(d *DetectorConfig) {
 	if d.Name == SilenceName {
-		c.bad("detector %q: the name is that of the events of silence", d.Name)
+		c.bad("detector %q: events of silence have this name: choose another one", d.Name)
 	}
 	if d.Smooth < 0 || d.Smooth > threshold.MaxSmoothing {
 		c.bad("detector %q: a mean of %d scores, use 1 to %d", d.Name, d.Smooth, threshold.MaxSmoothing)

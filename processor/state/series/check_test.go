@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 		{func(w []WindowConfig, _ []DetectorConfig) { w[2].Grid = &Grid{} }, "window 2: a grid of 0 columns and 0 rows"},
 		{func(w []WindowConfig, _ []DetectorConfig) { w[1].Incomplete = true }, `"b" takes no rows with missing values`},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[1].Name = "a" }, `detector 1: the name "a" is taken by "a"`},
-		{func(_ []WindowConfig, d []DetectorConfig) { d[1].Name = SilenceName }, "the name is that of the events of silence"},
+		{func(_ []WindowConfig, d []DetectorConfig) { d[1].Name = SilenceName }, "events of silence have this name"},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[1].Detector = nil }, `detector "b" is nil`},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[1].Window = 3 }, `"b": window 3 of 3`},
 		{func(_ []WindowConfig, d []DetectorConfig) { d[1].Stride = 0 }, `"b": window 4 and stride 0`},

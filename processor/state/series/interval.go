@@ -10,7 +10,7 @@ import (
 
 // Interval is the open interval of a series (rules.Order.Every): what the values of its samples since its start have become so far.
 type Interval struct {
-	// Start is that of the open interval or, where none is open, the end of the last one; minTime before the first. Samples before
+	// Start is the start of the open interval or, where none is open, the end of the last one; minTime before the first. Samples before
 	// it are late.
 	Start int64
 	// Samples are those in the open interval, Empty the intervals without any that were closed right before it.
