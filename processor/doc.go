@@ -27,7 +27,8 @@
 // anomaly (the state), feedback (labels and mutes), kafka (the client), metrics and trouble (log lines of failures).
 //
 // At a rebalance the Member says which partitions are revoked. rebalancer.handOver (rebalance.go) tells them to stop, commits
-// until their finished results are in a transaction, and only then gives them up; the session timeout bounds it.
+// until their finished results are in a transaction, and only then gives them up. A quarter of the rebalance timeout (of a drain,
+// three quarters of its own) is for the records that are under way.
 //
 // When a commit is not a definite success, recovery.recover abandons the producer
 // and every partition returns to its committed offset: by folder.rollback in

@@ -220,7 +220,7 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 	if err != nil {
 		return err
 	}
-	if err := f.makeRoom(ctx); err != nil {
+	if err := f.makeRoom(ctx); err != nil { // EndInput would have the batch grow past its limits
 		return err
 	}
 	s.EndInput(f.batch)

@@ -214,7 +214,7 @@ func (b *bench) benchmarks() []benchmark {
 		{"aggregate", "a backlog of a million series aggregated to a mean a minute; against Kafka Streams and Redpanda Connect", true,
 			true, b.worker.Aggregate},
 		{"skew", "latency of partitions beside one with a hot key", true, false, b.worker.Skew},
-		{"doors", "latency of scores while a thousand clients besiege the page", true, true, b.worker.Doors},
+		{"doors", "latency of scores while a thousand clients ask the page", true, true, b.worker.Doors},
 		{"commit", "a worker's transactions, without reading and scoring", true, true, b.fleet.Commit},
 		{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, b.fleet.Fleet},
 		{"backtest", "rows a second of worker backtest over a fleet of sensors in Parquet files, which it writes first", false, true,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -62,11 +64,7 @@ func (h *consumerHeartbeat) Exchange(rw io.ReadWriter, _ int16, correlation int3
 	b = appendCompactString(b, h.group)
 	b = appendCompactString(b, h.memberID)
 	b = be.AppendUint32(b, uint32(h.epoch))
-	if h.instanceID == "" {
-		b = append(b, 0) // null
-	} else {
-		b = appendCompactString(b, h.instanceID)
-	}
+	b = appendCompactNullable(b, h.instanceID)
 	b = append(b, 0) // no rack
 	b = be.AppendUint32(b, uint32(h.rebalance.Milliseconds()))
 	b = binary.AppendUvarint(b, uint64(len(h.topics)+1))
@@ -85,11 +83,8 @@ func (h *consumerHeartbeat) Exchange(rw io.ReadWriter, _ int16, correlation int3
 		b = append(b, 0) // no tagged fields
 	}
 	b = append(b, 0)
-	if err := writeRequest(rw, b); err != nil {
-		return nil, err
-	}
 	var r wireReader
-	if err := r.ReadHeader(rw, correlation, true); err != nil {
+	if err := r.Ask(rw, b, correlation, true); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time
@@ -133,11 +128,8 @@ func (q *topicIDs) Exchange(rw io.ReadWriter, _ int16, correlation int32, client
 		b = append(b, 0) // no tagged fields
 	}
 	b = append(b, 0, 0, 0) // create none, no permissions, no tagged fields
-	if err := writeRequest(rw, b); err != nil {
-		return nil, err
-	}
 	var r wireReader
-	if err := r.ReadHeader(rw, correlation, true); err != nil {
+	if err := r.Ask(rw, b, correlation, true); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time
@@ -197,7 +189,10 @@ func (s *membership) beat(ctx context.Context) {
 		return nil
 	}, func(_ protocol.Message, r *result) {
 		r.beat = h
-		if r.err = newCodeError(h.code); r.err == nil && h.assigned {
+		switch r.err = newCodeError(h.code); {
+		case errors.Is(r.err, kafkago.GroupIdNotFound):
+			r.err = fmt.Errorf("%w (members by the classic protocol are in it: stop them, or change %s)", r.err, settingGroupProtocol)
+		case r.err == nil && h.assigned:
 			r.assigned, r.err = m.named(ctx, h.assignment, h.topics)
 		}
 	})

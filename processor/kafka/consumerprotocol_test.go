@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,6 +183,38 @@ func TestConsumerProtocolStatic(t *testing.T) {
 			t.Errorf("assigned %v after a kill, with a session of 6 s", d)
 		}
 	})
+}
+
+// logged sends each line of a log.
+type logged chan string
+
+func (l logged) Write(b []byte) (int, error) {
+	select {
+	case l <- string(b):
+	default:
+	}
+	return len(b), nil
+}
+
+// TestConsumerProtocolBesideClassic: a member waits for those of the classic protocol to leave the group, and its log says so.
+func TestConsumerProtocolBesideClassic(t *testing.T) {
+	t.Parallel()
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	in := k.Topic(t, "in", 2)
+	c := OpenForTest(t, k.Brokers)
+	l := newLedger(t)
+	classic := startConsumer(t, l, c, "classic", GroupConfig{Group: "g", Topics: []string{in}}, nil)
+	l.wait(2)
+	lines := make(logged, 16)
+	m := JoinGroup(t.Context(), c, GroupConfig{Consumer: true, Group: "g", Topics: []string{in}, HeartbeatInterval: 100 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(lines, nil))})
+	if line := <-lines; !strings.Contains(line, "members by the classic protocol are in it: stop them, or change group_protocol") {
+		t.Error(line)
+	}
+	classic.stop(t)
+	if e := <-m.Events(); e.Kind != Assigned || len(e.Partitions) != 2 {
+		t.Error(e)
+	}
 }
 
 // TestConsumerProtocolLost: a member that the coordinator fences gives up what it holds, its commits are refused until its

@@ -107,12 +107,8 @@ func (q *epochEnds) Exchange(rw io.ReadWriter, _ int16, correlation int32, clien
 		rest = rest[k:]
 	}
 	be.PutUint32(b[topics:], n)
-	if err := writeRequest(rw, b); err != nil {
-		return nil, err
-	}
-
 	var r wireReader
-	if err := r.ReadHeader(rw, correlation, false); err != nil {
+	if err := r.Ask(rw, b, correlation, false); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time

@@ -80,13 +80,9 @@ func (o *offsetFetch) Exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 		rest = rest[n:]
 	}
 	b = append(b, 1, 0) // require_stable, no tagged fields
-	if err := writeRequest(rw, b); err != nil {
-		return nil, err
-	}
-
 	o.offsets, o.codes = map[TP]Offset{}, map[TP]kafkago.Error{}
 	var r wireReader
-	if err := r.ReadHeader(rw, correlation, true); err != nil {
+	if err := r.Ask(rw, b, correlation, true); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time
@@ -262,11 +258,7 @@ func (o *offsetCommit) Exchange(rw io.ReadWriter, _ int16, correlation int32, cl
 	b = appendCompactString(b, o.GroupID)
 	b = be.AppendUint32(b, uint32(o.GenerationID))
 	b = appendCompactString(b, o.MemberID)
-	if o.GroupInstanceID == "" {
-		b = append(b, 0) // null
-	} else {
-		b = appendCompactString(b, o.GroupInstanceID)
-	}
+	b = appendCompactNullable(b, o.GroupInstanceID)
 	b = binary.AppendUvarint(b, uint64(len(o.Topics)+1))
 	for _, t := range o.Topics {
 		b = appendCompactString(b, t.Name)
@@ -281,11 +273,8 @@ func (o *offsetCommit) Exchange(rw io.ReadWriter, _ int16, correlation int32, cl
 		b = append(b, 0)
 	}
 	b = append(b, 0)
-	if err := writeRequest(rw, b); err != nil {
-		return nil, err
-	}
 	var r wireReader
-	if err := r.ReadHeader(rw, correlation, true); err != nil {
+	if err := r.Ask(rw, b, correlation, true); err != nil {
 		return nil, err
 	}
 	res := &offsetcommit.Response{ThrottleTimeMs: r.Int32()}

@@ -26,6 +26,14 @@ type wireReader struct {
 // member of a group wrote: nothing in it is trusted.
 func newWireReader(b []byte) *wireReader { return &wireReader{r: bytes.NewReader(b), left: len(b)} }
 
+// Ask sends the request that appendRequest began, and reads size and header of its response.
+func (r *wireReader) Ask(rw io.ReadWriter, request []byte, correlation int32, flexible bool) error {
+	if err := writeRequest(rw, request); err != nil {
+		return err
+	}
+	return r.ReadHeader(rw, correlation, flexible)
+}
+
 // ReadHeader reads size and header of the response to a request. flexible says that the
 // header ends with tagged fields (KIP-482).
 func (r *wireReader) ReadHeader(from io.Reader, correlation int32, flexible bool) error {

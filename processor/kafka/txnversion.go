@@ -58,11 +58,8 @@ func (f *brokerFeatures) Exchange(rw io.ReadWriter, _ int16, correlation int32, 
 	b = appendCompactString(b, "odradek") // name and version of the client's software (KIP-511); neither may be empty
 	b = appendCompactString(b, "1")
 	b = append(b, 0) // no tagged fields
-	if err := writeRequest(rw, b); err != nil {
-		return nil, err
-	}
 	var r wireReader
-	if err := r.ReadHeader(rw, correlation, false); err != nil { // the old header at every version, so that any client can read it
+	if err := r.Ask(rw, b, correlation, false); err != nil { // the old header at every version, so that any client can read it
 		return nil, err
 	}
 	if r.Int16() != 0 {
@@ -127,11 +124,8 @@ func (e *endTxn) Exchange(rw io.ReadWriter, highest int16, correlation int32, cl
 	if e.v2 {
 		b = append(b, 0) // no tagged fields
 	}
-	if err := writeRequest(rw, b); err != nil {
-		return nil, err
-	}
 	var r wireReader
-	if err := r.ReadHeader(rw, correlation, e.v2); err != nil {
+	if err := r.Ask(rw, b, correlation, e.v2); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time

@@ -50,3 +50,11 @@ func appendString(b []byte, s string) []byte {
 func appendCompactString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s)+1)), s...)
 }
+
+// appendCompactNullable is appendCompactString, with null in the place of an empty string.
+func appendCompactNullable(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, 0)
+	}
+	return appendCompactString(b, s)
+}

@@ -39,7 +39,7 @@ func hostileKey(i int) []byte {
 	return key
 }
 
-// Doors measures the latency of scores while clients besiege the page.
+// Doors measures the latency of scores while clients ask the page.
 func (b *Bench) Doors(ctx context.Context) ([]testbed.Row, error) {
 	in, err := b.NewEmptyInput(ctx, "doors", testbed.Partitions)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *Bench) Doors(ctx context.Context) ([]testbed.Row, error) {
 		var clients sync.WaitGroup
 		if turn == 1 {
 			for i := range doorClients {
-				clients.Go(func() { besiege(cctx, page, i, &asked, &answered, &bytes) })
+				clients.Go(func() { visit(cctx, page, i, &asked, &answered, &bytes) })
 			}
 		}
 		l := &testbed.Latencies{}
@@ -123,11 +123,11 @@ func (b *Bench) Doors(ctx context.Context) ([]testbed.Row, error) {
 	}, w.Stop(30 * time.Second)
 }
 
-// besiege is one client, until ctx ends.
-func besiege(ctx context.Context, addr string, i int, asked, answered, bytes *atomic.Int64) {
+// visit is one client, until ctx ends.
+func visit(ctx context.Context, addr string, i int, asked, answered, bytes *atomic.Int64) {
 	if i%2 == 1 {
 		for ctx.Err() == nil {
-			crawl(ctx, addr, asked, bytes)
+			readSlowly(ctx, addr, asked, bytes)
 			_ = testbed.Pause(ctx, time.Second)
 		}
 		return
@@ -155,8 +155,8 @@ func besiege(ctx context.Context, addr string, i int, asked, answered, bytes *at
 	}
 }
 
-// crawl asks for the anomalies and reads the answer a byte at a time, until the worker closes the connection.
-func crawl(ctx context.Context, addr string, asked, bytes *atomic.Int64) {
+// readSlowly asks for the anomalies and reads the answer a byte at a time, until the worker closes the connection.
+func readSlowly(ctx context.Context, addr string, asked, bytes *atomic.Int64) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return
