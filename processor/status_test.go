@@ -63,4 +63,10 @@ func TestStatus(t *testing.T) {
 	check("stalled again", "", true)
 	at.Running, at.Quarantine = false, &metrics.Quarantine{Reason: "unreadable"}
 	check("in quarantine", "", false)
+	at.Quarantine = &metrics.Quarantine{Reason: Undecided, Detail: "another key"}
+	check("undecided beside one that runs", "", false)
+	all := []metrics.PartitionStatus{p.Status(at), p.Status(at)}
+	if err := notReadyError(all); err == nil || !strings.Contains(err.Error(), "another key") {
+		t.Errorf("with all partitions undecided, NotReady gives %v", err)
+	}
 }

@@ -8,11 +8,15 @@ import (
 )
 
 // notReadyError returns why partitions do not do their work: one is being restored, its start
-// is not committed yet, or the brokers do not answer. A partition in quarantine does not
-// count, unless for its dead letters: a rollout of settings that cannot read the records stops there.
+// is not committed yet, or the brokers do not answer. A partition in quarantine counts for its dead letters, so that
+// a rollout of settings that cannot read the records stops there, and where all partitions wait for the operator,
+// which ends the worker a moment later.
 func notReadyError(parts []metrics.PartitionStatus) error {
+	undecided := 0
 	for i := range parts {
 		switch s := &parts[i]; {
+		case s.Quarantine != nil && s.Quarantine.Reason == Undecided:
+			undecided++
 		case s.Quarantine != nil && s.Quarantine.Reason == DeadLetters:
 			return fmt.Errorf("processor: %s/%d: paused at offset %d: %s", s.Topic, s.Partition, s.Quarantine.Offset, s.Quarantine.Detail)
 		case s.Quarantine != nil:
@@ -23,6 +27,10 @@ func notReadyError(parts []metrics.PartitionStatus) error {
 		case s.Lost:
 			return fmt.Errorf("processor: %s/%d: no fetch has been answered for %s", s.Topic, s.Partition, s.FetchAge.Round(time.Second))
 		}
+	}
+	if undecided > 0 && undecided == len(parts) {
+		return fmt.Errorf("processor: %s/%d: waits for a decision, as all partitions of this worker: %s", parts[0].Topic, parts[0].Partition,
+			parts[0].Quarantine.Detail)
 	}
 	return nil
 }
