@@ -87,8 +87,8 @@ func apiHandler(access Access) (http.Handler, *group) {
 }
 
 func someRecords(context.Context, string, int) (*RecordList, error) {
-	return &RecordList{Topic: "in", Topics: []string{"in"}, Records: []ReadRecord{{Outcome: "read", Samples: []ReadSample{{Series: "a",
-		Outcome: "read", Values: []ReadValue{{"v", 1, Number(math.NaN()), "why"}}}}}}}, nil
+	samples := []ReadSample{{Series: "a", Outcome: "read", Values: []ReadValue{{"v", 1, Number(math.NaN()), "why"}}}}
+	return &RecordList{Topic: "in", Topics: []string{"in"}, Records: []ReadRecord{{Outcome: "read", Samples: samples, Intervals: samples}}}, nil
 }
 
 func request(h http.Handler, method, target, body string, headers ...string) (code int, answer map[string]any) {

@@ -41,6 +41,7 @@ type ReadRecord struct {
 	Class     string       `json:"class,omitempty" doc:"Of a dead letter: its class."`
 	Reason    string       `json:"reason,omitempty" doc:"Why it is not read."`
 	Samples   []ReadSample `json:"samples" doc:"The samples of the record."`
+	Intervals []ReadSample `json:"intervals" doc:"The intervals that the record closes (EVERY): their values enter windows in place of those of samples."`
 }
 
 // ReadSample is a sample of a record.
@@ -103,28 +104,34 @@ func Records(settings func() *config.Config, client *kafka.Client, reg *registry
 
 func recordList(topic string, topics []string, list []*try.Result) *RecordList {
 	out := &RecordList{Topic: topic, Topics: topics, Records: []ReadRecord{}, Summary: try.Summary(list)}
-	number := func(v *float64) Number {
-		if v == nil {
-			return Number(math.NaN())
-		}
-		return Number(*v)
-	}
 	for _, r := range list {
-		rec := ReadRecord{Partition: r.Partition, Outcome: string(r.Outcome), Class: r.Class, Reason: r.Reason, Samples: []ReadSample{}}
+		rec := ReadRecord{Partition: r.Partition, Outcome: string(r.Outcome), Class: r.Class, Reason: r.Reason,
+			Samples: readSamples(r.Samples), Intervals: readSamples(r.Intervals)}
 		if r.Offset != nil {
 			rec.Offset = *r.Offset
 		}
 		if r.Timestamp != nil {
 			rec.Timestamp = *r.Timestamp
 		}
-		for _, s := range r.Samples {
-			sample := ReadSample{Series: s.Key, Time: s.Time, Outcome: string(s.Outcome), Reason: s.Reason, Values: []ReadValue{}}
-			for _, v := range s.Values {
-				sample.Values = append(sample.Values, ReadValue{v.Field, number(v.Read), number(v.Value), v.Reason})
-			}
-			rec.Samples = append(rec.Samples, sample)
-		}
 		out.Records = append(out.Records, rec)
 	}
 	return out
+}
+
+func readSamples(list []*try.Sample) []ReadSample {
+	number := func(v *float64) Number {
+		if v == nil {
+			return Number(math.NaN())
+		}
+		return Number(*v)
+	}
+	samples := []ReadSample{}
+	for _, s := range list {
+		sample := ReadSample{Series: s.Key, Time: s.Time, Outcome: string(s.Outcome), Reason: s.Reason, Values: []ReadValue{}}
+		for _, v := range s.Values {
+			sample.Values = append(sample.Values, ReadValue{v.Field, number(v.Read), number(v.Value), v.Reason})
+		}
+		samples = append(samples, sample)
+	}
+	return samples
 }

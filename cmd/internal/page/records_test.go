@@ -94,6 +94,16 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestRecordIntervals: a record is shown with the interval that it closes.
+func TestRecordIntervals(t *testing.T) {
+	closed := 4.5
+	list := recordList("in", []string{"in"}, []*try.Result{{Outcome: try.Read, Samples: []*try.Sample{{Key: "a", Outcome: try.Read}},
+		Intervals: []*try.Sample{{Key: "a", Outcome: try.Read, Values: []try.Value{{Field: "x", Read: &closed, Value: &closed}}}}}})
+	if r := list.Records[0]; len(r.Samples) != 1 || len(r.Intervals) != 1 || r.Intervals[0].Values[0].Value != 4.5 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestRecordsQuery: the parameters of /records reach the reader.
 func TestRecordsQuery(t *testing.T) {
 	src, _, _ := testSource()

@@ -8,7 +8,7 @@ function recordsPage() {
   const value = (v) => `${v.field}=${text(v.read)}${v.read != null && v.value !== v.read ? ` → ${text(v.value)}` : ""}${v.read != null && v.value == null && v.reason ? ` (${v.reason})` : ""}`;
   const list = table("Records", [
     { title: "Record", first: true, nowrap: true, cell: (r) => `${r.partition}/${r.offset}` },
-    { title: "Outcome", cell: (r) => el("span", { class: r.outcome === "dead" ? "critical" : r.outcome === "read" ? null : "warn" }, r.outcome === "dead" ? `dead letter${r.class ? ` (${r.class})` : ""}` : r.outcome) },
+    { title: "Outcome", cell: (r) => el("span", { class: r.outcome === "dead" ? "critical" : r.outcome === "read" ? null : "warn" }, r.outcome === "dead" ? `dead letter${r.class ? ` (${r.class})` : ""}` : r.interval ? `closes an interval${r.outcome === "read" ? "" : ` (${r.outcome})`}` : r.outcome) },
     { title: "Series", text: true, cell: (r) => r.series },
     { title: "Time", nowrap: true, cell: (r) => when(r.time) },
     { title: "Values", span: true, text: true, cell: (r) => r.values.map(value).join("  ") },
@@ -39,6 +39,7 @@ function recordsPage() {
       const row = (i, of) => rows.push({ key: `${s.topic}/${r.partition}/${r.offset}/${i}`, value: { partition: r.partition, offset: r.offset, class: r.class, ...of } });
       if (r.samples.length === 0) row(0, { outcome: r.outcome, reason: r.reason, series: "", time: r.timestamp, values: [] });
       r.samples.forEach((x, i) => row(i, { ...x, reason: x.reason || r.reason }));
+      r.intervals.forEach((x, i) => row(`interval ${i}`, { ...x, interval: true, reason: x.reason }));
     }
     list.show(rows);
     list.root.hidden = rows.length === 0;
