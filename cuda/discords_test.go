@@ -94,7 +94,7 @@ func discordsRanged(t *testing.T, o Options, windows, long int) {
 	left, device := 0, 0
 	var runs []*discordsRun
 	add := func(n, i int) {
-		m := 5 + rng.IntN(30)
+		m := 5 + rng.IntN(min(30, n/2-4)) // no length is above n/2
 		r := newDiscordsRun(rng, n, 1, m)
 		if i%5 == 4 { // ties
 			for k := range r.x {
