@@ -27,7 +27,8 @@ type broken struct {
 
 var brokenWorkers = []broken{
 	{
-		// Every 499th score is dropped, doubled or off by a bit, no anomaly is closed, and records of aborted transactions are read.
+		// Every 499th score is dropped, doubled or off by a bit, no anomaly is closed, and inputs of aborted transactions are read. Those of
+		// a changelog are left out as they should be: a worker that reads them stops at the first transaction that a slow broker aborts.
 		name: "outputs", fault: "aborted", round: 4 * time.Second,
 		edits: map[string][]string{
 			"processor/cycle/writer.go": {
@@ -49,7 +50,8 @@ var brokenWorkers = []broken{
 				`if row.Change.Anomaly.Shadow != shadow || output.AnomalyKinds[row.Change.Kind] == "close" {`,
 			},
 			"processor/kafka/record/records.go": {
-				"if n == 0 || attrs&attrTransactional != 0 && slices.Contains(it.aborted, producer) {", "if n == 0 {",
+				"if n == 0 || attrs&attrTransactional != 0 && slices.Contains(it.aborted, producer) {",
+				`if n == 0 || attrs&attrTransactional != 0 && slices.Contains(it.aborted, producer) && it.tp.Topic[:3] != "in-" {`,
 			},
 		},
 		want: []string{"lost: score of", "doubled: score of", "differing: score of", "lost: anomaly",
