@@ -3,7 +3,7 @@
 // Testsum runs `go test` with its arguments and prints what a person wants to
 // see of it: a line for each package as it ends, with its time, its counts and what it skipped and why; the whole
 // output of each test that failed; every half a minute without any of these (-quiet) what is running; and at the end the
-// counts and what was skipped. It exits as go test did.
+// counts, what was skipped and the slowest tests. It exits as go test did.
 //
 // A part of the tests, such as a cluster, that does not start (processor/kafkatest, Missing) fails one test. Those that
 // need it too are not run, and counted as such, in any package.
@@ -18,6 +18,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func run(args []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 2, err
 	}
-	s := summary{output: map[key][]string{}, parent: map[key]bool{}, ended: map[key]string{}, why: map[key]string{}, last: map[string][]string{}, running: map[key]time.Time{}, causes: map[string]key{},
+	s := summary{output: map[key][]string{}, parent: map[key]bool{}, ended: map[key]string{}, took: map[key]float64{}, why: map[key]string{}, last: map[string][]string{}, running: map[key]time.Time{}, causes: map[string]key{},
 		verbose: verbose}
 	in := bufio.NewScanner(out)
 	in.Buffer(make([]byte, 1<<20), 1<<28)
@@ -181,7 +182,8 @@ type summary struct {
 	output  map[key][]string // of tests that did not pass
 	parent  map[key]bool     // tests that have subtests
 	ended   map[key]string
-	why     map[key]string // of tests that were skipped, or not run
+	took    map[key]float64 // seconds, of tests that are no subtests
+	why     map[key]string  // of tests that were skipped, or not run
 	order   []key
 	broken  []string            // packages that failed without a failed test
 	last    map[string][]string // by package, the last lines of what no test wrote; of the compiler under ""
@@ -312,6 +314,9 @@ func (s *summary) add(e event) (printed bool) {
 		}
 		s.ended[k], s.why[k] = s.end(k, e.Action)
 		s.order = append(s.order, k)
+		if !strings.Contains(e.Test, "/") {
+			s.took[k] = e.Elapsed
+		}
 		if s.ended[k] == "fail" && !s.verbose {
 			fmt.Print(strings.Join(s.output[k], ""))
 			printed = true
@@ -394,6 +399,17 @@ func (s *summary) childFailed(k key) bool {
 // place is what t.Log writes before a message.
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
+// slowest returns the tests that took the longest, those of at least 10 s, with their times.
+func (s *summary) slowest() (list []string) {
+	keys := slices.SortedFunc(maps.Keys(s.took), func(a, b key) int { return cmp.Compare(s.took[b], s.took[a]) })
+	for _, k := range keys[:min(len(keys), 12)] {
+		if s.took[k] >= 10 {
+			list = append(list, fmt.Sprintf("%s %s %.0f s", short(k.pkg), k.test, s.took[k]))
+		}
+	}
+	return list
+}
+
 func (s *summary) print(took time.Duration, without []string) {
 	counts := map[string]int{}
 	reasons := map[string][]string{}
@@ -434,6 +450,9 @@ func (s *summary) print(took time.Duration, without []string) {
 	}
 	if len(without) > 0 {
 		fmt.Printf("left out here, %d tests: %s\n", len(without), strings.Join(without, ", "))
+	}
+	if slow := s.slowest(); len(slow) > 0 {
+		fmt.Println("the slowest:", strings.Join(slow, ", "))
 	}
 	fmt.Printf("took %v\n", took.Round(time.Second))
 	fmt.Printf("%d passed, %d failed, %d skipped", counts["pass"], counts["fail"]+len(s.broken), counts["skip"])
