@@ -88,7 +88,8 @@ func apiHandler(access Access) (http.Handler, *group) {
 
 func someRecords(context.Context, string, int) (*RecordList, error) {
 	samples := []ReadSample{{Series: "a", Outcome: "read", Values: []ReadValue{{"v", 1, Number(math.NaN()), "why"}}}}
-	return &RecordList{Topic: "in", Topics: []string{"in"}, Records: []ReadRecord{{Outcome: "read", Samples: samples, Intervals: samples}}}, nil
+	records := []ReadRecord{{Outcome: "read", Samples: samples, Intervals: samples}}
+	return &RecordList{Topic: "in", Topics: []string{"in"}, Records: records}, nil
 }
 
 func request(h http.Handler, method, target, body string, headers ...string) (code int, answer map[string]any) {
