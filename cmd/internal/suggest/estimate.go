@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -21,16 +22,21 @@ import (
 
 const day = 24 * time.Hour
 
-// raises is how often thresholds are raised at most.
-const raises = 3
+// raises is how many higher thresholds are tried, and highest the largest factor.
+const (
+	raises  = 4
+	highest = 64. / 27
+)
 
 // tally is what a detector did in the history.
 type tally struct {
 	name   string
 	opened int
+	first  int     // opened where no other detector had found the fault
 	days   float64 // for which series were judged
 	series int     // judged
 	perDay float64 // of all series; NaN: not known
+	faults float64 // as perDay, of first
 }
 
 // outcome is one run of the detectors.
@@ -42,28 +48,33 @@ type outcome struct {
 	cut     bool
 }
 
-// total returns the expected anomalies a day.
+// total returns the expected faults a day: anomalies, of which several detectors' of one fault are one.
 func (o *outcome) total() (perDay float64, known bool) {
 	for i := range o.tallies {
-		if t := &o.tallies[i]; t.perDay == t.perDay {
-			perDay += t.perDay
+		if t := &o.tallies[i]; t.faults == t.faults {
+			perDay += t.faults
 			known = true
 		}
 	}
 	return perDay, known
 }
 
-// atLeast returns how many of total anomalies a day there are at the least by the number of those that were opened, at 95 %: that of
-// a Poisson distribution, by Wilson and Hilferty's approximation. Few of them show little, and some are real.
+// above reports whether there are surely more than most faults a day: the lower limit, at 99 %, of the mean of a Poisson distribution
+// with so many events, by Wilson and Hilferty's approximation. Few faults show little, some are real, and a raised threshold hides them for good.
+func (o *outcome) above(most float64) bool {
+	total, known := o.total()
+	return known && o.atLeast(total) > most
+}
+
 func (o *outcome) atLeast(total float64) float64 {
 	n := 0.0
 	for i := range o.tallies {
-		n += float64(o.tallies[i].opened)
+		n += float64(o.tallies[i].first)
 	}
 	if n == 0 {
 		return 0
 	}
-	return total * math.Pow(max(0, 1-1/(9*n)-1.645/(3*math.Sqrt(n))), 3)
+	return total * math.Pow(max(0, 1-1/(9*n)-2.326/(3*math.Sqrt(n))), 3)
 }
 
 // run folds the history through the worker's state, detectors and thresholds.
@@ -113,12 +124,17 @@ func (h *history) run(ctx context.Context, detect []settingsfile.Setting) (*outc
 				j.last = max(j.last, r.Time)
 			}
 			for i := range changes {
-				if e := &changes[i]; e.Change.Kind != anomaly.Open {
+				e := &changes[i]
+				if e.Change.Kind != anomaly.Open {
 					continue
-				} else if e.Detector >= 0 {
-					o.tallies[e.Detector].opened++
-				} else {
-					silent.opened++
+				}
+				t := &silent
+				if e.Detector >= 0 {
+					t = &o.tallies[e.Detector]
+				}
+				t.opened++
+				if e.Change.Anomaly.Fault == e.Change.Anomaly.ID {
+					t.first++
 				}
 			}
 			return nil
@@ -172,13 +188,14 @@ func (h *history) run(ctx context.Context, detect []settingsfile.Setting) (*outc
 	}
 	for i := range o.tallies {
 		t := &o.tallies[i]
-		t.perDay = math.NaN()
+		t.perDay, t.faults = math.NaN(), math.NaN()
 		if t.days > 0 {
 			n := h.series
 			if t.name != "silence" {
 				n = h.valued
 			}
 			t.perDay = float64(t.opened) / t.days * float64(n)
+			t.faults = float64(t.first) / t.days * float64(n)
 		}
 	}
 	return o, nil
@@ -256,48 +273,84 @@ func (h *history) detectors(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	raised := map[string][]string{} // thresholds before, by detector
-	for range raises {
-		total, known := o.total()
-		if !known || o.atLeast(total) <= m.c.Alarms || h.preset == "" {
-			break
-		}
-		more := slices.Clone(detect)
-		changed := false
-		for i := range o.tallies {
-			t := &o.tallies[i]
-			before, ok := thresholdOf(o.c, t.name)
-			history, most := historyOf(o.c, t.name), threshold.MaxHistory
-			if slices.ContainsFunc(own, func(s settingsfile.Setting) bool { return s.Detector == t.name && s.Key == "history" }) {
-				most = history
-			}
-			after := raise(before, most)
-			if !ok || after == "" {
-				continue
-			}
-			if t.perDay > m.c.Alarms/float64(len(o.tallies)) {
-				raised[t.name] = append(raised[t.name], fmt.Sprintf("%s with %s", figure(t.perDay), before))
-				changed = true
-			} else {
-				after = before
-			}
-			more = put(more, settingsfile.Setting{Detector: t.name, Key: "threshold", Value: after})
-			if n := needed(after); n > history && after != before {
-				more = put(more, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "history", Value: strconv.Itoa(n),
-					Comment: "As many scores as show the rate of the raised threshold."})
-			}
-		}
-		if !changed {
-			break
-		}
-		next, err := h.run(ctx, more)
-		if err != nil {
+	raised := map[string]string{} // why, by detector
+	if h.preset != "" && o.above(m.c.Alarms) {
+		if o, detect, err = h.raise(ctx, o, detect, own, raised); err != nil {
 			return err
 		}
-		o, detect = next, more
 	}
 	h.crowded(o, own)
 	h.write(o, detect, own, raised)
+	return nil
+}
+
+// raise returns the lowest of a few higher thresholds that are not surely exceeded too often, and what they do in the history: those of the
+// detectors that open many anomalies, all by one factor, which is found by bisection. A fault that just exceeds its threshold is lost by
+// a larger factor than it takes.
+func (h *history) raise(ctx context.Context, o *outcome, detect, own []settingsfile.Setting, raised map[string]string) (*outcome,
+	[]settingsfile.Setting, error) {
+	type change struct {
+		name, before  string
+		history, most int // scores that the threshold follows, and may
+	}
+	var changes []change
+	for i := range o.tallies {
+		t := &o.tallies[i]
+		before, ok := thresholdOf(o.c, t.name)
+		if !ok || !(t.perDay > h.m.c.Alarms/float64(len(o.tallies))) {
+			continue
+		}
+		c := change{t.name, before, historyOf(o.c, t.name), threshold.MaxHistory}
+		if slices.ContainsFunc(own, func(s settingsfile.Setting) bool { return s.Detector == t.name && s.Key == "history" }) {
+			c.most = c.history
+		}
+		if raise(before, c.most, highest) == "" {
+			continue
+		}
+		raised[t.name] = fmt.Sprintf("%s with %s", figure(t.perDay), before)
+		changes = append(changes, c)
+	}
+	if len(changes) == 0 {
+		return o, detect, nil
+	}
+	best, settings := o, detect
+	err := bisect(func(factor float64) (above bool, err error) {
+		more := slices.Clone(detect)
+		for _, c := range changes {
+			after := cmp.Or(raise(c.before, c.most, factor), c.before)
+			more = put(more, settingsfile.Setting{Detector: c.name, Key: "threshold", Value: after})
+			if n := needed(after); n > c.history && after != c.before {
+				more = put(more, settingsfile.Setting{Section: "Detectors", Detector: c.name, Key: "history", Value: strconv.Itoa(n),
+					Comment: "As many scores as show the rate of the raised threshold."})
+			}
+		}
+		next, err := h.run(ctx, more)
+		if err != nil {
+			return false, err
+		}
+		if above = next.above(h.m.c.Alarms); !above || best.above(h.m.c.Alarms) {
+			best, settings = next, more
+		}
+		return above, nil
+	})
+	return best, settings, err
+}
+
+// bisect tries factors between 1, which is too low, and highest: a lower one after one that is not above, else a higher one.
+func bisect(try func(factor float64) (above bool, err error)) error {
+	low, high := 1.0, highest
+	for range raises {
+		factor := math.Sqrt(low * high)
+		above, err := try(factor)
+		if err != nil {
+			return err
+		}
+		if above {
+			low = factor
+		} else {
+			high = factor
+		}
+	}
 	return nil
 }
 
@@ -369,9 +422,9 @@ func needed(text string) int {
 	return threshold.Shows(f)
 }
 
-// raise returns a threshold that is exceeded less often; "" where it is not known how, or where most scores do not show a lower
-// rate, so that the threshold would be extrapolated.
-func raise(text string, most int) string {
+// raise returns a threshold that is exceeded less often: a score has to be higher by the factor, or its rate lower by the factor's fourth
+// power, about; "" where it is not known how, or where most scores do not show a lower rate, so that the threshold would be extrapolated.
+func raise(text string, most int, factor float64) string {
 	kind, value, _ := strings.Cut(text, ":")
 	number := func(s string) float64 {
 		f, err := strconv.ParseFloat(s, 64)
@@ -384,7 +437,7 @@ func raise(text string, most int) string {
 	switch kind {
 	case "conformal":
 		if rate := number(value); rate > 0 {
-			next := rate / 3
+			next := rate / math.Pow(factor, 4)
 			if least := 1 / float64(most+1); next < least {
 				next = 1.01 * least // it has three digits
 			}
@@ -394,11 +447,11 @@ func raise(text string, most int) string {
 		}
 	case "fixed":
 		if v := number(value); v > 0 {
-			return "fixed:" + write(v*4/3)
+			return "fixed:" + write(v*factor)
 		}
 	case "quantile":
-		if q, factor, ok := strings.Cut(value, "*"); ok && number(factor) > 0 {
-			return "quantile:" + q + "*" + write(number(factor)*1.4)
+		if q, times, ok := strings.Cut(value, "*"); ok && number(times) > 0 {
+			return "quantile:" + q + "*" + write(number(times)*factor)
 		}
 	}
 	return ""
@@ -414,7 +467,7 @@ func (h *history) grouping() []settingsfile.Setting {
 }
 
 // write adds the detectors to the suggestion.
-func (h *history) write(o *outcome, detect, own []settingsfile.Setting, raised map[string][]string) {
+func (h *history) write(o *outcome, detect, own []settingsfile.Setting, raised map[string]string) {
 	s := h.m.s
 	var list []settingsfile.Setting
 	for _, set := range detect {
@@ -438,11 +491,11 @@ func (h *history) write(o *outcome, detect, own []settingsfile.Setting, raised m
 			}
 		}
 		comment := h.seen(t)
-		if before := raised[t.name]; len(before) > 0 {
-			comment += " Raised, because there would be " + strings.Join(before, ", ") + "."
+		if before := raised[t.name]; before != "" {
+			comment += " Raised, because there would be " + before + "."
 		}
 		list = append(list, settingsfile.Setting{Section: "Detectors", Detector: t.name, Key: "threshold", Value: in, Comment: comment,
-			Off: len(raised[t.name]) == 0 && h.preset != ""}) // what the preset has
+			Off: raised[t.name] == "" && h.preset != ""}) // what the preset has
 		for _, set := range detect {
 			if set.Detector == t.name && set.Key != "threshold" {
 				list = append(list, set)
@@ -489,15 +542,19 @@ func (h *history) estimated(o *outcome) {
 	total, known := o.total()
 	if known {
 		var each []string
-		least := math.Inf(1)
+		least, several := math.Inf(1), false
 		for i := range o.tallies {
 			if t := &o.tallies[i]; t.perDay == t.perDay {
 				each = append(each, fmt.Sprintf("%s %s", t.name, figure(t.perDay)))
+				several = several || t.first < t.opened
 				least = min(least, t.days)
 			}
 		}
 		text := fmt.Sprintf("Expected anomalies a day: %s (%s), for %s. The detectors below were run on %s of %s, as the worker runs them.",
 			figure(total), strings.Join(each, ", "), count(h.series, "series"), count(samples, "sample"), count(series, "series"))
+		if several {
+			text += " Where several detectors find a fault, it counts once."
+		}
 		if least < 3 {
 			text += fmt.Sprintf(" Series were judged for %s days in all, so it is a rough figure.", figure(least))
 		}

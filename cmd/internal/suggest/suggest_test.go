@@ -336,11 +336,30 @@ func TestMappingKeepsWhatIsGiven(t *testing.T) {
 
 // TestAtLeast: the least rate that the number of anomalies shows is the exact lower limit of a Poisson distribution (Garwood 1936).
 func TestAtLeast(t *testing.T) {
-	for opened, want := range map[int]float64{0: 0, 1: 0.0513, 10: 5.425, 20: 13.255} {
-		o := outcome{tallies: []tally{{opened: opened - opened/2}, {opened: opened / 2}}}
+	for opened, want := range map[int]float64{0: 0, 1: 0.0101, 10: 4.130, 20: 11.082} { // at 99 %
+		o := outcome{tallies: []tally{{opened: opened, first: opened - opened/2}, {opened: opened, first: opened / 2}}}
 		if got := o.atLeast(float64(opened)); math.Abs(got-want) > 0.02 {
 			t.Errorf("of %d: %v, want %v", opened, got, want)
 		}
+	}
+}
+
+// TestBisect: of the factors between 1 and the highest the lowest is found that is not above, but for 6 %.
+func TestBisect(t *testing.T) {
+	for _, least := range []float64{1.01, 1.1, 1.39, 1.4, 2, 2.2} {
+		best, tries := math.Inf(1), 0
+		if err := bisect(func(factor float64) (above bool, err error) {
+			if tries++; factor >= least {
+				best = min(best, factor)
+			}
+			return factor < least, nil
+		}); err != nil || tries != raises || best > 1.06*least {
+			t.Errorf("for %v: %v after %d tries, %v", least, best, tries, err)
+		}
+	}
+	if after := raise("fixed:10.6", 0, highest) + " " + raise("conformal:0.0003", 1e6, 4./3) + " " + raise("quantile:0.95*1.5", 0, 2) +
+		raise("conformal:0.0003", 3000, highest); after != "fixed:25.1 conformal:9.49e-05 quantile:0.95*3" {
+		t.Errorf("raised to %s", after)
 	}
 }
 
