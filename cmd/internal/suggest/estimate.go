@@ -304,7 +304,7 @@ func (h *history) raise(ctx context.Context, o *outcome, detect, own []settingsf
 		if slices.ContainsFunc(own, func(s settingsfile.Setting) bool { return s.Detector == t.name && s.Key == "history" }) {
 			c.most = c.history
 		}
-		if raise(before, c.most, highest) == "" {
+		if higher(before, c.most, highest) == "" {
 			continue
 		}
 		raised[t.name] = fmt.Sprintf("%s with %s", figure(t.perDay), before)
@@ -317,7 +317,7 @@ func (h *history) raise(ctx context.Context, o *outcome, detect, own []settingsf
 	err := bisect(func(factor float64) (above bool, err error) {
 		more := slices.Clone(detect)
 		for _, c := range changes {
-			after := cmp.Or(raise(c.before, c.most, factor), c.before)
+			after := cmp.Or(higher(c.before, c.most, factor), c.before)
 			more = put(more, settingsfile.Setting{Detector: c.name, Key: "threshold", Value: after})
 			if n := needed(after); n > c.history && after != c.before {
 				more = put(more, settingsfile.Setting{Section: "Detectors", Detector: c.name, Key: "history", Value: strconv.Itoa(n),
@@ -422,9 +422,9 @@ func needed(text string) int {
 	return threshold.Shows(f)
 }
 
-// raise returns a threshold that is exceeded less often: a score has to be higher by the factor, or its rate lower by the factor's fourth
+// higher returns a threshold that is exceeded less often: a score has to be higher by the factor, or its rate lower by the factor's fourth
 // power, about; "" where it is not known how, or where most scores do not show a lower rate, so that the threshold would be extrapolated.
-func raise(text string, most int, factor float64) string {
+func higher(text string, most int, factor float64) string {
 	kind, value, _ := strings.Cut(text, ":")
 	number := func(s string) float64 {
 		f, err := strconv.ParseFloat(s, 64)

@@ -357,8 +357,8 @@ func TestBisect(t *testing.T) {
 			t.Errorf("for %v: %v after %d tries, %v", least, best, tries, err)
 		}
 	}
-	if after := raise("fixed:10.6", 0, highest) + " " + raise("conformal:0.0003", 1e6, 4./3) + " " + raise("quantile:0.95*1.5", 0, 2) +
-		raise("conformal:0.0003", 3000, highest); after != "fixed:25.1 conformal:9.49e-05 quantile:0.95*3" {
+	if after := higher("fixed:10.6", 0, highest) + " " + higher("conformal:0.0003", 1e6, 4./3) + " " + higher("quantile:0.95*1.5", 0, 2) +
+		higher("conformal:0.0003", 3000, highest); after != "fixed:25.1 conformal:9.49e-05 quantile:0.95*3" {
 		t.Errorf("raised to %s", after)
 	}
 }
