@@ -40,7 +40,7 @@ COPY cuda/device/toolkit.sh cuda/device/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     PIP_CERT=/etc/ssl/certs/ca-certificates.crt cuda/device/toolkit.sh bin/cuda
 COPY . .
-# The toolkit is there, whatever the files' times say (-o). The modules are those of the stage above.
+# The toolkit is there, so make may not build it by the files' times (-o). The modules are the stage's above.
 RUN --mount=type=bind,from=modules,source=/go/pkg/mod,target=/go/pkg/mod,rw --mount=type=cache,target=/root/.cache/go-build \
     make -o bin/cuda/lib/libcuda.so child
 RUN mkdir -p /out/lib && cp -L /lib/x86_64-linux-gnu/libc.so.6 /lib/x86_64-linux-gnu/libm.so.6 \

@@ -37,7 +37,7 @@ func arOn(t *testing.T, o Options, shapes, share int) {
 	for _, order := range []int{1, 2, 16, 17, 32, 33, 64} { // by the definition
 		runs = append(runs, newARRun(rng, order, 1, []int{1}, rng.IntN(200), true))
 	}
-	for _, order := range []int{16, 31, 32, 33, 64} { // a warp's limits, and those of a block's values
+	for _, order := range []int{16, 31, 32, 33, 64} { // the limits of a warp, and of a block's values
 		for _, dim := range []int{1, 2, 7, 8, 9, 17} {
 			if rng.IntN(share) > 0 {
 				continue

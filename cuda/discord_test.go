@@ -265,7 +265,7 @@ func TestDeviceDiscordUCR(t *testing.T) {
 					short++
 				}
 			}
-			t.Logf("%d of %d found, %d of those of 100,000 samples or fewer, in %v; missed %v", found, len(all), short,
+			t.Logf("%d of %d found, %d among 100,000 samples or fewer, in %v; missed %v", found, len(all), short,
 				time.Since(began).Round(time.Millisecond), missed)
 			if len(all) != 79 {
 				t.Skipf("%d series, not the 79 that there is a figure of", len(all))

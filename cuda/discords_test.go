@@ -28,7 +28,7 @@ func TestDiscordsDevice(t *testing.T) {
 }
 
 // discordsOn scores tasks of windows, more small ones, and long series where long says so. A share of
-// them may be left to the CPU: long series with jumps, and in float32 those of much noise.
+// them may be left to the CPU: long series with jumps, and in float32 series of much noise.
 func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, declined float64, others ...*discordsRun) {
 	rng := seedtest.New(t)
 	e := open(t, o)

@@ -91,7 +91,7 @@ func (d *dispatcher) dispatch(ctx context.Context, h *batchState) (next, error) 
 }
 
 // outcome records the results of this round's attempts. Scored tasks are done, declined ones go to the CPU,
-// those of a lost device wait for the next round, and a part without room goes to the CPU. Without an attempt
+// a lost device's tasks wait for the next round, and a part without room goes to the CPU. Without an attempt
 // no device takes the plan, or none may.
 func (d *dispatcher) outcome(ctx context.Context, h *batchState) (n next, err error) {
 	release(h.attempts, true)

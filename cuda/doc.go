@@ -44,7 +44,7 @@
 // Where rounds differ only in the carry (opPlan.repeats), the child
 // repeats the launches by itself until no task has that status: 625 rounds of an empty
 // launch take 0.07 ms in a child of the tests, 16 ms as requests
-// (TestRoundsCost). A request has one deadline per round, whichever side repeats it.
+// (TestRoundsCost). A request has one deadline per round, regardless of which side repeats it.
 //
 // A child that dies, answers with an error or an invalid reply, or overruns the deadline is
 // killed (Process.Fail). Its batches wait until the process is gone and the
@@ -61,7 +61,7 @@
 // fewer, a batch of a millisecond or more is cut into runs of tasks by their index, of similar
 // cost, one for each idle device. Each part has its own plan after In, with its parameters, and
 // copies the ranges of In and Out of its tasks. A task's result depends on that task alone, so
-// the bits are those of one device. No chain crosses a cut: where the keys of a batch take
+// the bits are the same as on one device. No chain crosses a cut: where the keys of a batch take
 // turns with several tasks each, all with a carry, no cut is possible and the batch stays
 // whole. The part of a lost device is planned again in the next round; the other parts are
 // done.
@@ -99,7 +99,7 @@
 // # Blocks of large sets and grids
 //
 // The blocks that a large set or grid gets are a number for each multiprocessor of the device: op topn's
-// blocks, those of kNN's index, and in op scan those that draw null maps or, without these, that search. No result depends
+// blocks, the blocks of kNN's index, and in op scan the ones that draw null maps or, without these, that search. No result depends
 // on it: blocks take items from one counter, or every n-th strip, and what they write or the best of what they find is the
 // same for any number (TestBlocksEmulated). The blocks of knn_scan are constants, because its parts of a set are.
 //

@@ -63,7 +63,7 @@ func TestKNNReferenceDevice(t *testing.T) {
 	byKernels(t, e.Stats(), 0)
 }
 
-// referenceDraws returns numbers that are hard for float32 filters, besides those of lofDraws.
+// referenceDraws returns numbers that are hard for float32 filters, besides lofDraws'.
 func referenceDraws(rng *rand.Rand) map[string]func(int) float32 {
 	draws := lofDraws(rng)
 	draws["clusters"] = func(int) float32 { // far from the mean, near to each other

@@ -63,7 +63,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitEmulated executes one batch over devices that run kernels: the bits must be those of one
+// TestSplitEmulated executes one batch over devices that run kernels: the bits must be as on one
 // device.
 func TestSplitEmulated(t *testing.T) {
 	o := emulated(t)

@@ -20,7 +20,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// topnDraws returns sets that are hard for bounds of weights, besides those of lofDraws and pointDraws.
+// topnDraws returns sets that are hard for bounds of weights, besides lofDraws' and pointDraws'.
 func topnDraws(rng *rand.Rand, dim int) map[string]func(int) float32 {
 	draws := lofDraws(rng)
 	maps.Copy(draws, pointDraws(rng, min(dim, 4)))
@@ -146,8 +146,8 @@ func topN(t *testing.T, o Options, most int, size func(*rand.Rand) int) {
 	byKernels(t, e.Stats(), 0)
 }
 
-// TestTopNPartsEmulated finds the outliers of tables of float64 by searches of parts, on kernels on the CPU: those of the paper's
-// algorithms, to the bit, of ties and of values that float32s round.
+// TestTopNPartsEmulated finds the outliers of tables of float64 by searches of parts, on kernels on the CPU: they are the paper's
+// algorithms', to the bit, of ties and of values that float32s round.
 func TestTopNPartsEmulated(t *testing.T) { topnParts(t, emulated(t), 500) }
 
 // TestTopNPartsDevice is TestTopNPartsEmulated on a device, with larger tables.

@@ -241,7 +241,7 @@ func at(a Words, s Span) Words { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }
 // Consecutive tasks of a series differ by one row, and the rest of X is equal if they have the same
 // center. So the rows of a series are counted in runs of B, the largest power of two that is at most
 // half of a full window's rows, 128 at most. The full windows whose newest rows are in one run share
-// one center, that of the rows common to all of them: N-B+1 of N, which end at the run's first. These
+// one center, computed from the rows common to all of them: N-B+1 of N, which end at the run's first. These
 // rows depend on the series' own count alone, and so do a task's bits.
 
 // mostCenterRun is the largest number of tasks with the same center.

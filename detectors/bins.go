@@ -27,7 +27,7 @@ import (
 //
 // # Ranges
 //
-// The paper takes the ranges of the whole data; those of a stream are not known. The range begins with
+// The paper takes the ranges of the whole data; a stream's ranges are not known. The range begins with
 // the first point. A point outside widens it to the point and by a quarter of the new width beyond. At
 // a period's end, a range of which the bins' means and the period's points cover less than a quarter is
 // narrowed to these, with a quarter of their width on either side. Then all bins move to the cells of
@@ -88,7 +88,7 @@ func (p *BinParams) Defaults() error {
 	return errors.Join(faults...)
 }
 
-// The state is flat: a head, the lower and the upper ends of the ranges, those of
+// The state is flat: a head, the lower and the upper ends of the ranges, the ends of
 // the period's points, and the bins in the order of their creation. An empty slice is
 // an empty summary.
 const (

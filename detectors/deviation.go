@@ -21,7 +21,7 @@ func Deviation(last, since, neighbours int, run, squares, expected, contribution
 }
 
 // DeviationOfShape is Deviation where shapes were compared: shape, which was expected, is of mean 0 and deviation 1. It is
-// brought to the level and the scale that most of the rows have (vec.Fit): those of all rows would be the fault's where
+// brought to the level and the scale that most of the rows have (vec.Fit): all rows together would have the fault's where
 // one reading is far off. since is as in Explainer.Explain.
 func DeviationOfShape(last, since int, rows, shape, squares, expected, contribution []float64) (Part, bool) {
 	dim := len(expected)

@@ -15,7 +15,7 @@ type Evidence struct {
 	Part     Part    // of these, the rows that deviate from what was expected, as Explainer.Explain or Locator.Locate has it
 	Inputs   []Input // other rows that the score was computed from, the nearest first
 	Measures []Measure
-	// Directions are those of the past that a change score compares the present with, the largest first.
+	// Directions are the past's directions that a change score compares the present with, the largest first.
 	Directions []Direction
 	Regions    []Region // of a grid, the highest ratio first
 	// Rows are the shares of the rows from RowsFrom on in the score; nil: unknown. They sum up to 1.

@@ -8,7 +8,7 @@ import (
 	"odradek/detectors/simple"
 )
 
-// A batch of one task: the last three rows of a series, each compared with the four
+// Example scores a batch of one task: the last three rows of a series, each compared with the four
 // rows before it.
 func Example() {
 	series := []float64{10, 11, 10, 11, 10, 11, 30}

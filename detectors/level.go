@@ -21,8 +21,8 @@ const levelAbove = 24
 type Level struct {
 	count  int64 // the number in the series of the newest row read, from 1; 0: none
 	center float64
-	// Masks of the half octaves at which rows lead: bit 0 is half octave top, bit 1 the next smaller one, and so on. For those of
-	// passed the window has enough values in between, as long as it has row number between. For those of open that is not known.
+	// Masks of the half octaves at which rows lead: bit 0 is half octave top, bit 1 the next smaller one, and so on. For the bits of
+	// passed the window has enough values in between, as long as it has row number between. For the bits of open that is not known.
 	top          int
 	open, passed uint64
 	between      int64

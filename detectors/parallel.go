@@ -79,12 +79,12 @@ func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
 	caught.Again()
 }
 
-// portionCost is the cost in nanoseconds of the chains that Deal gives a goroutine at a time.
+// portionCost is the cost in nanoseconds of the chains that Distribute gives a goroutine at a time.
 const portionCost = 20_000
 
 // Distribute calls one for each task of all chains, by Run. A chain begins with a head, and next has the task
 // after each, -1 after the last. Each chain runs in order on one goroutine. cost is the estimated cost
-// of all tasks together in nanoseconds. The Rows are scratch memory of one, and may contain those of an
+// of all tasks together in nanoseconds. The Rows are scratch memory of one, and may contain the rows of an
 // earlier task.
 func (h *Helpers) Distribute(ctx context.Context, heads, next []int32, cost int, one func(r *Rows, task int32)) {
 	each := max(1, len(heads)*portionCost/max(cost, 1))

@@ -145,7 +145,7 @@ func (b *backfillBench) scores(group string) map[[2]int64]output.Score {
 	return got
 }
 
-// differences compares the scores of a group with those of one that has read everything from the beginning,
+// differences compares the scores of a group with the scores of one that has read everything from the beginning,
 // and returns how many are not the same.
 func (b *backfillBench) differences(group, all string) (n int) {
 	b.t.Helper()
@@ -201,10 +201,10 @@ func TestBackfill(t *testing.T) {
 		once.Guarantee = g
 		b.finish(once)
 		if n := b.differences("once", "all"); n > 0 {
-			t.Errorf("%d scores are not those of a group that has read everything", n)
+			t.Errorf("%d scores are not as in a group that has read everything", n)
 		}
 		if !b.sameState("once", "all") {
-			t.Error("the state is not that of a group that has read everything")
+			t.Error("the state is not as in a group that has read everything")
 		}
 
 		// Stopped in the middle of the backfill, again and again; and with two members at once.
@@ -255,10 +255,10 @@ func TestBackfill(t *testing.T) {
 		}
 		b.finish(again())
 		if n := b.differences("again", "all"); n > 0 || interrupted == 0 {
-			t.Errorf("%d scores are not those of a group that has read everything, after %d interruptions", n, interrupted)
+			t.Errorf("%d scores are not as in a group that has read everything, after %d interruptions", n, interrupted)
 		}
 		if !b.sameState("again", "all") {
-			t.Error("the state after interruptions is not that of a group that has read everything")
+			t.Error("the state after interruptions is not as in a group that has read everything")
 		}
 		t.Logf("%d interruptions", interrupted)
 

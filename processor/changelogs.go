@@ -62,7 +62,7 @@ type changelogs struct {
 }
 
 // open asks the brokers for the changelogs of the input topics, which must
-// exist, and extends those of topics that have grown.
+// exist, and extends the changelogs of topics that have grown.
 func (l *changelogs) open(ctx context.Context) error {
 	var errs []error
 	cfg := l.cfg

@@ -109,7 +109,7 @@ func (c *ClockComparison) otherUnit(unit string) (finding, fix string) {
 		if n < enough*9/10 || to < 0 || to >= len(units) {
 			continue
 		}
-		return fmt.Sprintf("%d of %d event times are not of our time, and those of the years since 2000 if they are read in %s instead of %s",
+		return fmt.Sprintf("%d of %d event times are not of our time, and fall into the years since 2000 if they are read in %s instead of %s",
 				n, enough, units[to], unit),
 			fmt.Sprintf("set time_unit=%s; if the schema gives the field a logical type, that decides, and the producer has to follow it",
 				units[to])

@@ -15,7 +15,7 @@ import (
 // TestCommitRepeated: a commit that is repeated and then answered with success is
 // a success. Nothing goes back, and the next transaction has a new epoch, so that
 // a request of the former one that is still on its way cannot end it: in version 2 of the transactions' protocol the broker's, in
-// version 1 that of another InitProducerId.
+// version 1 another InitProducerId's.
 func TestCommitRepeated(t *testing.T) {
 	for level := range int16(2) {
 		t.Run(fmt.Sprint("version=", level+1), func(t *testing.T) { testCommitRepeated(t, level+1) })

@@ -59,7 +59,7 @@ func (f *finder) gone(ctx context.Context, topic string) bool {
 }
 
 // dropGone drops the partitions of topics that do not exist any more: a commit of their offsets would be refused, and
-// that of all others with it. It reports whether there were any.
+// with it the commit of all others. It reports whether there were any.
 func (r *recovery) dropGone(ctx context.Context) (dropped bool) {
 	gone := map[string]bool{}
 	for tp, pt := range r.assigned.partitions {

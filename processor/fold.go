@@ -423,7 +423,7 @@ type reader struct {
 	reading *rules.Reading
 	dec     schemas.Decoder
 	split   *schemas.Splitter // of readings into samples
-	// translation of samples into those of the configured reading; nil: they are alike. foreign: they are of other series,
+	// translation of samples into samples of the configured reading; nil: they are alike. foreign: they are of other series,
 	// and no window takes them.
 	translation rules.Translation
 	foreign     bool

@@ -103,7 +103,7 @@ func TestIdlePartition(t *testing.T) {
 		cfg.export = func(_ kafka.TP, again bool, offset int64, state []byte) {
 			if again && offset == lastAt && offset > 0 {
 				if restored++; !bytes.Equal(last, state) {
-					t.Errorf("restore %d: the state of %d bytes differs from that of %d before", restored, len(state), len(last))
+					t.Errorf("restore %d: the state of %d bytes differs from the state of %d before", restored, len(state), len(last))
 				}
 			}
 			last, lastAt = bytes.Clone(state), offset

@@ -7,7 +7,7 @@ import (
 	"odradek/processor/state"
 )
 
-// TestEditStates: each state is edited once, topics that share one still do, and those of the caller stay as they are.
+// TestEditStates: each state is edited once, topics that share one still do, and the caller's stay as they are.
 func TestEditStates(t *testing.T) {
 	usual, wide := &state.Config{Dim: 1}, &state.Config{Dim: 2}
 	given := MappingSet{

@@ -13,7 +13,7 @@ import (
 )
 
 // TestMappingsRestored: of two topics with mappings of their own in one group, Avro readings and wide JSON records, the
-// states after rollbacks are those that a restore makes, and those of a group that has the topic alone, to the byte.
+// states after rollbacks are as a restore makes them, and as in a group that has the topic alone, to the byte.
 func TestMappingsRestored(t *testing.T) {
 	b := newBench(t, 2)
 	m := schemas.Mapping{Key: "m", Time: "at", Fields: []string{"a", "b"}}
@@ -86,7 +86,7 @@ func TestMappingsRestored(t *testing.T) {
 		h.run(t, 2, func() { b.run(config("alone", topic)) })
 		for tp, state := range h.handed {
 			if !bytes.Equal(state, together[tp]) {
-				t.Errorf("%v: the state of %d bytes is not that of the topic alone, of %d", tp, len(together[tp]), len(state))
+				t.Errorf("%v: the state of %d bytes is not as for the topic alone, %d bytes", tp, len(together[tp]), len(state))
 			}
 		}
 		ends, err := b.c.Admin().ReadAll(context.Background(), "dlq", true)

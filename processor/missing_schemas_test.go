@@ -135,7 +135,7 @@ func TestLaggingRegistry(t *testing.T) {
 }
 
 // An id that never exists costs the grace period once. Then its records are dead
-// letters at once, as are those of other such ids: a burst of corrupt records does
+// letters at once, as are records of other such ids: a burst of corrupt records does
 // not hold the partition for each of them.
 func TestUnknownSchemaIsCondemned(t *testing.T) {
 	b, r := newBench(t, 1), newRegistry(t)

@@ -130,7 +130,7 @@ func newPartition(h *host, tp kafka.TP) *partition {
 	return pt
 }
 
-// start starts the goroutine. The first partition that needs offsets reads those of all.
+// start starts the goroutine. The first partition that needs offsets reads the offsets of all.
 func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kafka.Offset, error)) {
 	ctx, pt.cancel = context.WithCancel(ctx)
 	go func() {

@@ -118,7 +118,7 @@ type Changeable struct {
 	Scores cycle.ScoresMode
 }
 
-// detectors returns those of a mapping.
+// detectors returns the detectors of a mapping.
 func (c *Changeable) detectors(mapping string) []series.DetectorConfig {
 	return cmp.Or(c.ByName[mapping], c.State).Detectors
 }

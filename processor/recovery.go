@@ -210,7 +210,7 @@ func (r *recovery) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error
 }
 
 // known reads the committed offsets of the partitions. Where the worker is no longer
-// permitted to read those of a topic, partitions in quarantine are left out.
+// permitted to read the offsets of a topic, partitions in quarantine are left out.
 func (r *recovery) known(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
 	offs, err := r.session.committedOffsets(ctx, tps)
 	if !kafka.Unauthorized(err) {

@@ -44,7 +44,7 @@ func holding(topic, part string) func(kmsg.Request) bool {
 	}
 }
 
-// TestRefusedOutput: brokers refuse the dead letters of one of three partitions, which are in batches with those of the
+// TestRefusedOutput: brokers refuse the dead letters of one of three partitions, which are in batches with the dead letters of the
 // others. It alone is quarantined, regardless of the reason, and nothing of the others is lost.
 func TestRefusedOutput(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.InvalidTimestamp, kerr.InvalidRecord, kerr.PolicyViolation, kerr.UnknownServerError,

@@ -135,12 +135,12 @@ func (f *folder) tryRestore(ctx context.Context, off kafka.Offset) error {
 	}
 	f.takeChanges()
 	if other := f.state.Rulings.OtherwiseJudged(); len(other) > 0 {
-		f.log.Warn("scores were judged by other settings so far; those of this worker hold from the next record on, by a decision in "+
+		f.log.Warn("scores were judged by other settings so far; this worker's settings hold from the next record on, by a decision in "+
 			"the changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "detectors", strings.Join(other, ","))
 	}
 	if other := f.state.OtherwiseRead(); len(other) > 0 {
-		f.log.Warn("records were read by other settings so far; those of this worker hold from the next record on, by a decision in the "+
+		f.log.Warn("records were read by other settings so far; this worker's settings hold from the next record on, by a decision in the "+
 			"changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "differ", strings.Join(other, ","))
 	}

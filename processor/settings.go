@@ -89,7 +89,7 @@ const (
 	mostSettings    = 64 // settings of a record beside those in force
 )
 
-// StoredSettings are the settings in force beside those of a changelog's settings record.
+// StoredSettings are the settings in force beside the ones in a changelog's settings record.
 type StoredSettings struct {
 	InForce []StateSettings
 	stored  []StateSettings

@@ -72,7 +72,7 @@ func TestStopperResume(t *testing.T) {
 	}
 }
 
-// TestStopperRollback: a rollback returns to the counts of its offset, and a restart to those of the commit.
+// TestStopperRollback: a rollback returns to the counts of its offset, and a restart to the commit's.
 func TestStopperRollback(t *testing.T) {
 	s := newDeadLetterStop(tp, cycle.DeadLetterLimit{Most: 3, Of: 10}, nil)
 	s.Start(100, cycle.LetterWindow{Dead: 1, Records: 4}.AppendTo("floor"))

@@ -51,7 +51,7 @@ func screen(sinks []Sink, out *Reading) {
 	}
 }
 
-// Screen returns the function that makes those of a reading's values missing that the mapping does not take, for rows that no
+// Screen returns the function that makes a reading's values missing that the mapping does not take, for rows that no
 // Program has read; nil where it takes all.
 func (m Mapping) Screen() func(values []float64) {
 	l, err := m.paths()

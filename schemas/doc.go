@@ -22,7 +22,7 @@
 //  4. Layout.Finish joins the key's parts and reports the first fault in this order: key,
 //     time, values as they are configured. So a record always has the same one reason.
 //
-// A record with an array of readings (Mapping.Readings) takes two programs of its format, of which NewBatch makes one: that
+// A record with an array of readings (Mapping.Readings) takes two programs of its format, of which NewBatch makes one: the program
 // of the record finds what its readings share and the bytes of each item; the program of an item makes the readings.
 //
 // # Not obvious

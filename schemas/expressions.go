@@ -131,7 +131,7 @@ func (r *Reading) filter() {
 }
 
 // compute sets the values that are computed. One that is null is a field that the record does not have: where each field is a
-// series, only those of a record's values that its series have are samples.
+// series, only the values of a record that its series have are samples.
 func (l *Layout) compute(out *Reading) error {
 	own := len(out.absent) > 0 // a format whose readings have fields of their own
 	if !own {

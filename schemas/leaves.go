@@ -2,7 +2,7 @@ package schemas
 
 // Leaf is a value in a record: what a Format's Leaves finds with any mapping.
 type Leaf struct {
-	// Path leads to the value, as a mapping has it. That of a value in an array leads through the array without a
+	// Path leads to the value, as a mapping has it. The path of a value in an array leads through the array without a
 	// length: points.at of each item of points.
 	Path string
 	// Array is the path of the array that the value is in, "@value" where the record itself is one; "" for none.

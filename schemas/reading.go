@@ -361,7 +361,7 @@ type owner struct {
 	time   bool
 }
 
-// itemize divides the paths of l into those of the record and those of the items of its array. err is what was wrong with
+// itemize divides the paths of l into paths of the record and paths of the items of its array. err is what was wrong with
 // the paths themselves.
 func (m Mapping) itemize(l *Layout, err error) (*Layout, error) {
 	array, wrong := parsePath(m.Readings)
@@ -450,7 +450,7 @@ type items struct {
 	absent []bool // of each of values; empty: no reading lacks a field
 }
 
-// newItems returns the items without those of the record before.
+// newItems returns the items without the items of the record before.
 func (r *Reading) newItems() *items {
 	if r.items == nil {
 		r.items = &items{}
@@ -548,7 +548,7 @@ type batch struct {
 	array        *Sink
 }
 
-// NewBatch returns the program of records with an array of readings from those of the record, whose layout is l, and of
+// NewBatch returns the program of records with an array of readings from the programs of the record, whose layout is l, and of
 // one item, whose layout is l.Item.
 func NewBatch(l *Layout, schemaID int32, record, item Program) Program {
 	return &batch{l, record, item, schemaID, &l.Sinks[len(l.Sinks)-1]}

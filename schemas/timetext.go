@@ -135,7 +135,7 @@ func (p *TimeText) like(b []byte) (number int64, v time.Time, stamp, ok bool) {
 	return 0, v, false, ok
 }
 
-// directives are those of strptime, as package time writes them.
+// directives are strptime's, as package time writes them.
 var directives = map[byte]string{
 	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'e': "_2", 'j': "002", 'b': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday",
 	'H': "15", 'I': "03", 'p': "PM", 'M': "04", 'S': "05", 'z': "Z0700", 'T': "15:04:05", 'F': "2006-01-02", '%': "%",

@@ -125,7 +125,7 @@ func pathOf(segs []Segment) (path []byte) {
 	return path
 }
 
-// appendName appends a name to a path, as Under does; a '/' in it, which ends the reading's key in that of a series, as %2F.
+// appendName appends a name to a path, as Under does; a '/' in it, which ends the reading's key in a series' key, as %2F.
 func appendName(path, name []byte) []byte {
 	if len(path) > 0 {
 		path = append(path, '.')
@@ -143,7 +143,7 @@ func appendName(path, name []byte) []byte {
 	return path
 }
 
-// leaves are those of a record.
+// leaves are the leaves of a record.
 type leaves struct {
 	path   []byte // where the program is
 	found  bool   // the record has the place of the field
@@ -151,8 +151,8 @@ type leaves struct {
 	names  []byte // one behind the other
 	ends   []int  // of the names
 	values []float64
-	until  []int // of several readings: how many leaves there are with those of each
-	// known are names without a repetition, those of a reading before. seen helps to find one.
+	until  []int // of several readings: how many leaves there are with each one's
+	// known are names without a repetition, the names of a reading before. seen helps to find one.
 	known  []byte
 	bounds []int
 	seen   map[string]struct{}

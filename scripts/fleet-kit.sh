@@ -21,7 +21,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 
 # The jars, stored instead of deflated, so that xz sees through them; of native
-# libraries only those of this machine. Without log4j-core, log4j's API logs errors
+# libraries only this machine's. Without log4j-core, log4j's API logs errors
 # itself and java.desktop is not needed; Scala's reflection is for compilers.
 mkdir -p "$stage/cache/kafka-$version/lib" "$stage/cache/kafka-$version-formatted"
 cp -r "$cache/kafka-$version-formatted/data" "$stage/cache/kafka-$version-formatted/"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The detectors of the default preset, or that of ODRADEK_PRESET, beside other programs, on the same series, by the same
+# The detectors of the default preset, or of ODRADEK_PRESET, beside other programs, on the same series, by the same
 # thresholds and measures: a table in Markdown for each data set, on stdout. `make quality` calls it.
 #
 # usage: quality.sh <folder of data sets> [<data set> ...]

@@ -65,5 +65,5 @@ def forest(before, fresh, first):
     s = -(2.0 ** -(depth / (TREES * lengths[samples])))
     s = np.percentile(s[:n], 10) - s[n:]
     if first and not np.array_equal(s, package(before).decision_function(fresh)):
-        raise RuntimeError("the trees differ from those of PyOD")
+        raise RuntimeError("the trees differ from PyOD's")
     return s

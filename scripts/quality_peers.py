@@ -456,7 +456,7 @@ def rows():
 
 
 def own(path, data, out):
-    """Writes the scores of each detector in a table of worker backtest of a data set as those of a program, into a folder of its name."""
+    """Writes the scores of each detector in a table of worker backtest of a data set as a program's, into a folder of its name."""
     samples = {name: len(values) for name, values, _ in read(data)}
     tables = {}
     with open(path) as f:

@@ -182,5 +182,5 @@ def scores(p, size, seeds):
         total += tree_scores(p, size, seed)
     first = p[:CHECKED]
     if not np.array_equal(tree_scores(first, size, seeds[0]), package_scores(first, size, seeds[0])):
-        raise RuntimeError("the compiled trees differ from those of rrcf")
+        raise RuntimeError("the compiled trees differ from rrcf's")
     return total / len(seeds)

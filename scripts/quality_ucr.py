@@ -156,7 +156,7 @@ def rules(table, path):
 
 
 def ensembles(raw, n, path):
-    """See rules. The mean of a member is that of all scores before or, frozen, of those of the training part."""
+    """See rules. A member's mean is of all scores before or, frozen, of the scores of the training part."""
     import numpy as np
 
     train, first, last = map(int, re.search(r"_(\d+)_(\d+)_(\d+)(\.txt|$)", path).groups()[:3])

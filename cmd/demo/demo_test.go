@@ -239,12 +239,12 @@ func TestDemoFindsAnySeed(t *testing.T) {
 	}
 }
 
-// sensorSettings returns those of a worker of the sensors.
+// sensorSettings returns the settings of a worker of the sensors.
 func sensorSettings() []string {
 	return demoStreams(&demoOptions{sensors: 1}, time.Time{})[0].workerSettings("ODRADEK_SCHEMA_REGISTRY_URL=http://none")
 }
 
-// What is held against outliers and hot spots can fail: anomalies elsewhere, and those of another time, find none.
+// What is held against outliers and hot spots can fail: anomalies elsewhere, and at another time, find none.
 func TestDemoJudgeOfStreamsCanFail(t *testing.T) {
 	o := &demoOptions{sensors: 1, rate: 600, seed: rand.Uint64()}
 	log, whole := foldAll(t, o, 60)

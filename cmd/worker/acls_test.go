@@ -123,7 +123,7 @@ func TestACLs(t *testing.T) {
 	without(func(op kafka.Operation) bool { return op != kafka.OpCreate })
 }
 
-// TestPrintACLs: the commands are those of a shell, and name patterns by their prefix.
+// TestPrintACLs: the commands are a shell's, and name patterns by their prefix.
 func TestPrintACLs(t *testing.T) {
 	term, out, errs := console("ODRADEK_GROUP=plant", "ODRADEK_TOPICS=sensors,site-*", "ODRADEK_KAFKA_BROKERS=one:9092", "ODRADEK_FORMAT=json",
 		"ODRADEK_CREATE_TOPICS=false")

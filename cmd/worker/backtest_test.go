@@ -330,7 +330,7 @@ func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []
 		return list
 	}
 	if !slices.Equal(lines(scores), lines(filepath.Join(dir, "scores.csv"))) {
-		t.Error("the scores of the topic are not those of the file")
+		t.Error("the scores of the topic are not the file's")
 	}
 
 	runBacktest(t, env, "-in-topic", input, "-report", "", "-quiet", "-to-topic", "again")

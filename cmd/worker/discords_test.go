@@ -29,7 +29,7 @@ func discordsOf(t *testing.T, args ...string) (r discordsResult, notes string) {
 }
 
 // TestDiscords compares the command with the definition, over random columns with gaps, ties and flat parts, in each format: the top
-// discords, range discords and those of MERLIN's rule, each with its count, and the ranking over lengths; half of them as tasks of an
+// discords, range discords and discords by MERLIN's rule, each with its count, and the ranking over lengths; half of them as tasks of an
 // executor with a GPU's child.
 func TestDiscords(t *testing.T) {
 	rng := seedtest.New(t)

@@ -314,7 +314,7 @@ func inlineSnippets(t *testing.T, page string) (snippets []snippet) {
 }
 
 // TestDocCommands has a shell run every command that README and the pages of docs and deploy show, with the settings that the page
-// exports, and recorders in place of the programs; then each recorded command is checked: those of the worker run. A program that is
+// exports, and recorders in place of the programs; then each recorded command is checked: the worker's run. A program that is
 // not in docPrograms fails, and so does a snippet that is neither commands nor in notCommands.
 func TestDocCommands(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))

@@ -329,7 +329,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, info.Mode().Perm())
 }
 
-// run is a command in the image, without anything of this environment.
+// command returns a command in the image, without anything of this environment.
 func (m *image) command(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	line := append(slices.Clone(m.entrypoint), args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(m.root, line[0]), line[1:]...)

@@ -118,7 +118,7 @@ func environmentReads(f *ast.File) (reads []string) {
 
 // hookFaults lists the expressions of a file that set hooks of the processor, or
 // arguments and environment of odradek-cuda. Handing the variable hooks on, which
-// tests of cmd/worker set, is none, nor is handing on those of a processor's settings.
+// tests of cmd/worker set, is none, nor is handing on variables of a processor's settings.
 func hookFaults(f *ast.File) (faults []string) {
 	isHooks := func(e ast.Expr) bool { return slices.Contains([]string{"hooks", "Hooks"}, lastName(e)) }
 	add := func(what string, e ast.Expr) { faults = append(faults, what+" "+types.ExprString(e)) }

@@ -157,7 +157,7 @@ func TestRestoreHeld(t *testing.T) {
 
 // TestAbortedInput: the input has aborted transactions, at its end too. They are
 // never scored, also not in a replay, an open one is waited for, and the lag comes
-// to 0 although the last offsets are those of aborted records and markers.
+// to 0 although the last offsets belong to aborted records and markers.
 func TestAbortedInput(t *testing.T) {
 	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		const partitions = 3

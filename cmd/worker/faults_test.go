@@ -24,7 +24,7 @@ const recovery = 30 * time.Second
 
 // ordeal is a fleet under load while faults happen to it. How it ends is the
 // same for all faults: once they are over everything is scored within recovery,
-// and the scores are those of one worker that nothing happened to, record for
+// and the scores are as from one worker that nothing happened to, record for
 // record, none twice.
 type ordeal struct {
 	*fleet

@@ -315,7 +315,7 @@ const peeked = 16
 const peekTime = 30 * time.Second
 
 // onlyGenerated returns the number of offsets of a topic, and an error if one of its last records is not of generate: its
-// records would stand among those of a plant.
+// records would stand among a plant's records.
 func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicInfo) (offsets int64, err error) {
 	var tps []kafka.TP
 	for p := range topic.Partitions {

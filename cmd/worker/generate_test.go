@@ -57,7 +57,7 @@ func TestGenerateFlags(t *testing.T) {
 }
 
 // What generate writes is what the flags say, as a client that is not ours
-// sees it; labels go to file and topic alike and are those of the model.
+// sees it; labels go to file and topic alike and are the model's.
 func TestGenerate(t *testing.T) { everyCluster(t, testGenerate) }
 
 func testGenerate(t *testing.T, c *kafkatest.Cluster) {
@@ -163,7 +163,7 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	}
 }
 
-// TestGenerateHistory: a topic without records gets those of the time before now at once, one with records those of now.
+// TestGenerateHistory: a topic without records gets records of the time before now at once, one with records gets records of now.
 func TestGenerateHistory(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
 	topic := kafkatest.Unique("history")
@@ -302,7 +302,7 @@ func TestGenerateNamesItsFormat(t *testing.T) {
 	}
 }
 
-// TestGenerateStreams: the records and labels of machines and of regions are those of their models, without a schema.
+// TestGenerateStreams: the records and labels of machines and of regions are their models', without a schema.
 func TestGenerateStreams(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
 	for name, stream := range map[string]sensors.Stream{

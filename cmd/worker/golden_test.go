@@ -164,7 +164,7 @@ func testGoldenRuns(t *testing.T) {
 	}
 }
 
-// testGoldenHeaders compares what a run with headers leaves, less those of the input, with the ledger of one without. Each
+// testGoldenHeaders compares what a run with headers leaves, less the input's, with the ledger of one without. Each
 // score and anomaly has the headers of the record that it names as its source, held for order, replayed or taken over.
 func testGoldenHeaders(t *testing.T) {
 	at := func(offset int64) string { return fmt.Sprintf("00-%032x-%016x-01", offset+1, offset+1) }
@@ -229,7 +229,7 @@ func (g *goldenHeaders) step(t *testing.T, topic string) []kafkatest.Record {
 }
 
 // avroOf returns a score or an anomaly in JSON as a worker with a registry writes it: the schema of scores is
-// the second that is registered, that of anomalies the third.
+// the second that is registered, the schema of anomalies the third.
 func avroOf(t *testing.T, topic string, text []byte) []byte {
 	t.Helper()
 	if topic == "golden-scores" {
@@ -266,7 +266,7 @@ func testGolden(t *testing.T, file string, ops []detectors.Op) {
 }
 
 // checkFaults checks the faults of the anomalies that a run leaves, over the worker that was drained, the one that was killed and the
-// commits that were refused: an anomaly that opens has the fault of those of its series that are open, or of the one that its score closes.
+// commits that were refused: an anomaly that opens has the fault of its series' open anomalies, or of the one that its score closes.
 func checkFaults(t *testing.T, l goldenLedger) {
 	t.Helper()
 	joined := 0
@@ -402,7 +402,7 @@ func (l goldenLedger) differences(file, text string) (all []string) {
 	return all
 }
 
-// goldenSettings are those of every run.
+// goldenSettings are the settings of every run.
 var goldenSettings = []string{
 	"EXECUTOR=cpu", "WORKERS=2", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "MAX_JUMP=0s", "MAX_FUTURE=0s",
 	"REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",

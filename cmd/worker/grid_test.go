@@ -87,7 +87,7 @@ func TestGrid(t *testing.T) {
 		for id := range got {
 			windows[id.detector]++
 		}
-		// Those of hot and even are of 10 s; hot has one every 2.5 s, and risk one of 15 s every 3 s.
+		// Windows of hot and even are of 10 s; hot has one every 2.5 s, and risk one of 15 s every 3 s.
 		if hot, risk, even := windows["hot"], windows["risk"], windows["even"]; even < 50 || hot < 3*even || risk < 2*even {
 			t.Errorf("%d windows of hot and %d of risk, which overlap, %d of even, which do not", hot, risk, even)
 		}

@@ -17,7 +17,7 @@ import (
 const mostWorkers = 1024
 
 // claimInstanceID returns an id that no other worker of the group has while release is not called and the process lives.
-// Workers that share the folder, also those of several containers on a host, each hold the lock of a file there, and a
+// Workers that share the folder, also in several containers on a host, each hold the lock of a file there, and a
 // worker that starts takes the first file that is free: after a crash its own, if the others run. The system frees the lock
 // with the process, however that ends.
 func claimInstanceID(dir, group string) (id string, release func(), err error) {

@@ -61,7 +61,7 @@ func eachOf(t *testing.T, kinds, short []string, f func(t *testing.T, kind strin
 }
 
 // ownBrokers has a test, all of whose brokers are its own, run beside others like it, when those that
-// share clusters have ended. In a long run those of eachCluster share them, too.
+// share clusters have ended. In a long run the tests of eachCluster share them, too.
 func ownBrokers(t *testing.T) {
 	if !kafkatest.Long() {
 		t.Parallel()
@@ -121,7 +121,7 @@ func copied(t *testing.T, c *kafkatest.Cluster, input string) (*kafkatest.Cluste
 	for i := range original { // both in order of partition and offset
 		o, r := &original[i], &acked[i]
 		if r.TP() != o.TP() || r.Time != o.Time || !r.Equal(o) {
-			t.Fatalf("record %d of the copy is not that of the original: %v offset %d, %v offset %d", i, r.TP(), r.Offset, o.TP(), o.Offset)
+			t.Fatalf("record %d of the copy is not the original's: %v offset %d, %v offset %d", i, r.TP(), r.Offset, o.TP(), o.Offset)
 		}
 		if offsets[o.TP()] == nil {
 			offsets[o.TP()] = map[int64]int64{}
@@ -174,8 +174,8 @@ func original(t *testing.T, f *fleet, offsets map[kafkatest.TP]map[int64]int64) 
 }
 
 // TestKilledAtRandom: three workers, one of them killed again and again while
-// the input comes in, one joining late, one leaving: the scores equal those of an
-// undisturbed run, record for record.
+// the input comes in, one joining late, one leaving: the scores equal an
+// undisturbed run's, record for record.
 func TestKilledAtRandom(t *testing.T) {
 	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestLargeWindow: the windows of a partition have thousands of points, a million in a long run. Mined models
-// and the points of largest weight are those of an undisturbed run, to the bit, although their worker is killed and comes
-// back, another joins, and one leaves; and the points of largest weight are those of the definition.
+// and the points of largest weight are as in an undisturbed run, to the bit, although their worker is killed and comes
+// back, another joins, and one leaves; and the points of largest weight are the definition's.
 func TestLargeWindow(t *testing.T) { eachCluster(t, testLargeWindow) }
 
 func testLargeWindow(t *testing.T, c *kafkatest.Cluster) {

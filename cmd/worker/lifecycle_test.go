@@ -169,7 +169,7 @@ var alarms = []string{
 }
 
 // calm returns what the undisturbed worker tells of a copy of the input. Ids and content
-// of anomalies have offsets in them, so the copy must have those of the original.
+// of anomalies have offsets in them, so the copy must have the original's.
 func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []told {
 	t.Helper()
 	fake, offsets := copied(t, c, input)
@@ -218,7 +218,7 @@ func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) [
 }
 
 // TestLivesUnderKills: two workers, one or the other killed again and again while
-// the input comes in. The lives of the anomalies are whole, and those of the
+// the input comes in. The lives of the anomalies are whole, and as in the
 // undisturbed run, record for record; also where series are evicted with
 // anomalies open.
 func TestLivesUnderKills(t *testing.T) {
@@ -331,7 +331,7 @@ func controls(t *testing.T, rng *rand.Rand, want, got []told) {
 
 // TestLivesAtLeastOnce: after a crash between outputs, state and offsets a record
 // may come again with the same content; without the repeats the lives are whole
-// and those of the undisturbed run.
+// and as in the undisturbed run.
 func TestLivesAtLeastOnce(t *testing.T) {
 	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)

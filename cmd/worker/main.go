@@ -100,7 +100,7 @@ usage: worker <command> [flags]
 `
 
 const usageTail = `
-Settings are environment variables that begin with ODRADEK_, or those of a YAML file
+Settings are environment variables that begin with ODRADEK_, or stand in a YAML file
 (-config, ODRADEK_CONFIG); docs/configuration.md lists them. Every command has -h.
 
 examples:

@@ -12,7 +12,7 @@ import (
 	"odradek/detectors/knn"
 )
 
-// TestMethodsPage: the table of docs/detectors.md names settings that exist, those of an op as its table has them, benchmarks that
+// TestMethodsPage: the table of docs/detectors.md names settings that exist, an op's as its table has them, benchmarks that
 // exist, every op of the papers and every way to the top n.
 func TestMethodsPage(t *testing.T) {
 	read := func(path string) string {

@@ -17,7 +17,7 @@ import (
 	"odradek/detectors/knn"
 )
 
-const outliersAbout = `Finds the n most unusual rows of a table exactly: those of the largest weight, the sum of the distances to the
+const outliersAbout = `Finds the n most unusual rows of a table exactly: the ones with the largest weight, the sum of the distances to the
 k nearest other rows (Angiulli, Basta, Lodi and Sartori, Fast outlier detection using a GPU, 2013). FILE is a CSV, Parquet or Avro file.
 Of rows of equal weight the first ones are taken. Rows are numbered from 1, without the line that names the columns of a CSV file.
 
@@ -25,7 +25,7 @@ By default a kd-tree searches, or a GPU where there is one and the table has %d 
 -algorithm names one of the paper's, which all find the same rows, on the CPU. The algorithms with a solving set can write it: rows that
 judge new rows as the whole table does (REFERENCE and OUTLIERS of op knn).
 
-Distances are those of the columns as they are: scale columns of different units with -scale.`
+Distances are between the columns' values as they are: scale columns of different units with -scale.`
 
 const outliersExamples = `  worker outliers measurements.csv
   worker outliers -n 20 -k 5 -columns pressure,flow -scale deviation measurements.parquet

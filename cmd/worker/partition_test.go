@@ -15,8 +15,8 @@ import (
 )
 
 // fleetSettings have one window for all machines of a partition, of samples of three values that depend on one load.
-// Models are mined about once every 40 samples of a partition, those of shape by event time. The points of mined and around
-// are samples, those of shape and curve courses of four samples whose level does not count.
+// Models are mined about once every 40 samples of a partition, shape's by event time. The points of mined and around
+// are samples, the points of shape and curve are courses of four samples whose level does not count.
 var fleetSettings = []string{
 	"FORMAT=json", "KEY_FIELD=@partition", "TIME_FIELD=at", "VALUE_FIELDS=heat,flow[2]", "DETECTORS=mined,shape,around,curve",
 	"DETECTOR_MINED_OP=solvingset", "DETECTOR_MINED_WINDOW=150", "DETECTOR_MINED_K=4", "DETECTOR_MINED_EMBED=1", "DETECTOR_MINED_TOP=6",
@@ -111,7 +111,7 @@ func TestWindowOfAPartition(t *testing.T) {
 				t.Errorf("%v has %d outliers, and %d scores of one", tp, n, high[tp])
 			}
 		}
-		if 4*found < planted { // those of the first samples have no score, and for a while they are neighbours of the next
+		if 4*found < planted { // outliers among the first samples have no score, and for a while they are neighbours of the next
 			t.Errorf("%d of %d outliers found", found, planted)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

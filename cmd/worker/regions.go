@@ -26,7 +26,7 @@ counts and baselines of rows in one cell are summed.
 Cells are the combinations of all x and y that occur, if these are up to 100 each, or with -cells each: then the rectangles
 are all that differ in the places that they contain. Otherwise they are 64 x 64 of one size, or as -cells 32x48 says.
 
-Models are those of op scan: counts are events (poisson), cases among trials, the baseline (bernoulli), or sums of as many
+Models are op scan's: counts are events (poisson), cases among trials, the baseline (bernoulli), or sums of as many
 normal values (normal) or waiting times (exponential) as the baseline says. The first two have p-values.`
 
 const regionsExamples = `  worker regions -map map.svg cases.csv

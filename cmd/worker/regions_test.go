@@ -84,7 +84,7 @@ func TestRegions(t *testing.T) {
 }
 
 // leastUnit returns the grid with baselines in the least unit in which all are whole, as null maps depend on these numbers: a unit
-// of the grid is one of the most-th parts of that of the table.
+// of the grid is one of the most-th parts of the table's unit.
 func leastUnit(g *scan.Grid, most int64) *scan.Grid {
 	for most > 1 && slices.ContainsFunc(g.Baseline, func(b int64) bool { return b%most != 0 }) {
 		most /= 10

@@ -75,7 +75,7 @@ func (p *pumps) records(t *testing.T, topic string, n int) []kafkatest.Record {
 	return recs
 }
 
-// TestEveryRule: scores, judgements, anomalies and their groups are those of an undisturbed run, to the bit, although the
+// TestEveryRule: scores, judgements, anomalies and their groups are as in an undisturbed run, to the bit, although the
 // worker is killed and comes back, another joins, and one leaves, after the histories in time have got
 // full and while the members of an ensemble have scored different samples.
 func TestEveryRule(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 )
 
 const scoreAbout = `Replays a labelled data set through the worker's own state, executor, thresholds and
-anomalies, and prints how well they agree with the labels. The detectors are those of
+anomalies, and prints how well they agree with the labels. The detectors are given by
 ODRADEK_DETECTORS and ODRADEK_DETECTOR_<NAME>_...; every series gets the same ones, and is
 scored on the CPU. It is worker backtest -data without a report.
 Data sets: NAB (a folder with combined_windows.json), TCPD (with annotations.json), the UCR
@@ -47,7 +47,7 @@ func (t terminal) score(ctx context.Context, args []string) int {
 		"they are judged by ODRADEK_DETECTOR_<NAME>_THRESHOLD and the like, and measured, in place of the detectors' scores")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
 	labels := fs.Int("feedback", 0, "print what this number of labelled false alarms of a kind teaches: the share of later ones that is\n"+
-		"removed, and that of labelled anomalies that are lost. Known events are planted into the series, a run for\n"+
+		"removed, and the share of labelled anomalies that are lost. Known events are planted into the series, a run for\n"+
 		"each shape, and labelled as false alarms; 0: do not")
 	fields := fs.Bool("fields", false, "with -feedback, make each field of the data set a series of its own, as ODRADEK_SERIES_FIELDS does.\n"+
 		"A labelled anomaly is of all fields of its series, and lost if no field finds it")
@@ -154,7 +154,7 @@ func openDataSet(environ []string, dir, match, topic string, also ...string) (*d
 	return newDataSet(environ, name, format, kept, topic, also...)
 }
 
-// openScored reads a data set as openDataSet does. With a folder of scores, its detectors are those of
+// openScored reads a data set as openDataSet does. With a folder of scores, its detectors are of
 // op value, one for each program that the folder has scores of.
 func openScored(environ []string, dir, match, scores string) (*dataSet, error) {
 	name, format, kept, err := readSeries(dir, match)

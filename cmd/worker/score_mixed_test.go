@@ -73,7 +73,7 @@ func TestScoreOfMixedSeries(t *testing.T) {
 	if near := fmt.Sprint(lines[0]["settings"]); !strings.Contains(near, "of 1 values: OP=knn") || !strings.Contains(near, "EMBED=2") {
 		t.Errorf("settings of near: %s", near)
 	}
-	for _, series := range []string{"*", "[be]", "[abe]"} { // those of several values first, and alone
+	for _, series := range []string{"*", "[be]", "[abe]"} { // series of several values first, and alone
 		tables := t.TempDir()
 		var out, errs bytes.Buffer
 		code := terminal{&out, &errs, preset}.backtest(t.Context(), []string{"-data", dir, "-series", series, "-quiet", "-report",

@@ -45,7 +45,7 @@ var scoreEnv = []string{
 	"ODRADEK_DETECTOR_LEVEL_WINDOW=64", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:1e9",
 }
 
-// A corpus in NAB's shape with one plain fault in each series: one detector finds
+// TestScoreOfACorpus scores a corpus in NAB's shape with one plain fault in each series: one detector finds
 // them all at once, the other, which never says anything, has 0.
 func TestScoreOfACorpus(t *testing.T) {
 	rnd := seedtest.New(t)
@@ -113,7 +113,7 @@ func TestScoreOfTheOtherFormats(t *testing.T) {
 	}
 }
 
-// Of series of the UCR archive, the place of the highest score counts, and nothing in the
+// TestScoreOfUCR: the place of the highest score counts in series of the UCR archive, and nothing in the
 // training part.
 func TestScoreOfUCR(t *testing.T) {
 	rnd := seedtest.New(t)
@@ -191,7 +191,7 @@ func TestScoreRefuses(t *testing.T) {
 }
 
 // Scores of other programs are judged and measured like a detector's: perfect ones have
-// every measure at its best, and the buffers of VUS-PR are those of the values.
+// every measure at its best, and the buffers of VUS-PR are as for the values.
 func TestScoreOfOtherPrograms(t *testing.T) {
 	rnd := seedtest.New(t)
 	dir, scores := t.TempDir(), t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestLate: out of order within the bound, the scores are those of the ordered
+// TestLate: out of order within the bound, the scores are as for ordered
 // input; beyond it, records go to the late topic and are counted.
 func TestLate(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
@@ -101,7 +101,7 @@ func TestLate(t *testing.T) {
 			}
 		}
 		if n > 0 {
-			t.Errorf("%d of %d scores differ from those of the ordered input", n, len(want))
+			t.Errorf("%d of %d scores differ from the ordered input's", n, len(want))
 		}
 		dead, err := c.Admin().ReadAll(ctx, f.group+"-late", true)
 		if err != nil {

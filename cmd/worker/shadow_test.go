@@ -15,7 +15,7 @@ import (
 )
 
 // TestShadowMode: a detector is promoted and demoted while workers are killed, join and leave. Both topics of anomalies, and
-// the scores, have what one undisturbed worker publishes: each anomaly in one topic, from its opening on, those of the
+// the scores, have what one undisturbed worker publishes: each anomaly in one topic, from its opening on, anomalies of the
 // detector in shadow mode in no group and uncounted by the metric of the others.
 func TestShadowMode(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {

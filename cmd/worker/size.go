@@ -50,7 +50,7 @@ func (t terminal) size(ctx context.Context, args []string) int {
 	fs.Float64Var(&o.Rate, "rate", 1, "samples a second of a series")
 	fs.Float64Var(&o.RecordBytes, "record-bytes", 100, "bytes of an input record, as the brokers have it")
 	fs.Float64Var(&o.Batch, "batch", 10, "records that a producer sends together to a partition: more with linger.ms")
-	fs.StringVar(&o.key, "key", "line-1/press-000001", "a series key like those of the fleet; its end becomes a number")
+	fs.StringVar(&o.key, "key", "line-1/press-000001", "a series key like the fleet's; its end becomes a number")
 	fs.IntVar(&o.Partitions, "partitions", 0, "partitions of the input topic; 0: propose a number")
 	fs.IntVar(&o.samples, "samples", 0, "samples that each series has had; 0: until its state grows no more")
 	fs.Float64Var(&o.Cores, "cores", 4, "cores of a worker")

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSteps: with conditions, bounds, computed values, transforms, aggregates of intervals, a lateness and a largest gap together the
-// scores are those of an undisturbed worker, although a worker is killed and comes back, another joins, and one leaves.
+// scores are an undisturbed worker's, although a worker is killed and comes back, another joins, and one leaves.
 func TestSteps(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	input := c.Topic(t, "in", 2)

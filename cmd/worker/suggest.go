@@ -35,7 +35,7 @@ func (t terminal) suggest(ctx context.Context, args []string) int {
 	s := &suggest.Config{}
 	var topics stringList
 	out, maxBytes := "", ""
-	fs.Var(&topics, "topic", "topic to look at, or pattern of topics; may be given several times; those of ODRADEK_TOPICS by default")
+	fs.Var(&topics, "topic", "topic to look at, or pattern of topics; may be given several times; ODRADEK_TOPICS by default")
 	fs.Var(&topics, "t", "short for -topic")
 	fs.StringVar(&out, "out", "", "file to write, which must not exist yet; standard output by default")
 	fs.IntVar(&s.Records, "max-records", 12_000, "records by which the fields are known, at most")

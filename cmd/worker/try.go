@@ -57,7 +57,7 @@ type tryOptions struct {
 func (t terminal) try(ctx context.Context, args []string) int {
 	fs := t.flags("try", tryAbout, tryExamples)
 	var o tryOptions
-	fs.Var(&o.topics, "topic", "topic to read; may be given several times; those of ODRADEK_TOPICS by default; with -in the topic that the "+
+	fs.Var(&o.topics, "topic", "topic to read; may be given several times; ODRADEK_TOPICS by default; with -in the topic that the "+
 		"records stand for")
 	fs.StringVar(&o.in, "in", "", "file of records to read instead of a topic; - for the standard input")
 	fs.IntVar(&o.n, "n", 20, "records of each topic, at most")

@@ -138,7 +138,7 @@ func drawMaps(rng *rand.Rand, n int) (counts, baselines []float64) {
 	return counts, baselines
 }
 
-// TestScanSearchesWholeMaps streams maps, cell by cell and as events, and holds the scores to those of all rectangles of each map.
+// TestScanSearchesWholeMaps streams maps, cell by cell and as events, and holds the scores to the scores of all rectangles of each map.
 func TestScanSearchesWholeMaps(t *testing.T) {
 	rng := seedtest.New(t)
 	const maps = 6

@@ -26,7 +26,7 @@ computed from: window, neighbours or directions, what was expected, each field's
 score with the published one, and says whether they are equal bit for bit, or within the op's tolerance, and what retention
 has taken.
 
-The settings are those of the workers. Nothing is written to Kafka, no group is joined. The id, or its first 8 digits or
+The settings are the workers'. Nothing is written to Kafka, no group is joined. The id, or its first 8 digits or
 more, is in the records of the anomalies topic, on the page of a worker and in its API. docs/operations/why.md explains the output.`
 
 const whyExamples = `  worker why 6e1f0c2a91b4d07733a8f25b9c6d1e40

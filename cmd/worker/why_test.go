@@ -221,7 +221,7 @@ func TestWhyFlags(t *testing.T) {
 	}
 }
 
-// TestWhyFields explains anomalies of samples of several values, as those of the demo's machines.
+// TestWhyFields explains anomalies of samples of several values, as of the demo's machines.
 func TestWhyFields(t *testing.T) {
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	must(t, err)
@@ -275,7 +275,7 @@ func testWhyOtherwise(t *testing.T, c *kafkatest.Cluster, environ []string, all 
 	r, code, errs = runWhy([]string{"ODRADEK_DETECTOR_NEAR_K=20"}, id)
 	is(r, code, errs, why.Equal, "the change: ODRADEK_DETECTOR_NEAR_K was 27 and is 20", exitOK)
 	r, code, errs = runWhy([]string{"ODRADEK_PRESET=", "ODRADEK_DETECTORS=other", "ODRADEK_DETECTOR_OTHER_OP=zscore"}, id)
-	is(r, code, errs, why.Absent, "detector near is not among those of the settings", exitFailed)
+	is(r, code, errs, why.Absent, "detector near is not in the settings", exitFailed)
 	// Scores of another executor differ a little; they are in another topic here.
 	for factor, want := range map[float64]string{1: why.Equal, 1 + 4e-7: why.Within, 1.001: why.Differ} {
 		a := *near

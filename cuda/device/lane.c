@@ -105,7 +105,7 @@ static int inside(uint64_t at, uint64_t n, uint64_t from, uint64_t most) {
 }
 
 // check rejects a request whose offsets are outside the batch's memory or whose launches are
-// invalid: the resulting fault would look like that of a kernel.
+// invalid: the resulting fault would look like a kernel's.
 static CUresult check(const Request *q, const Mapping *m, Reply *r) {
     if (!inside(q->inOff, q->inBytes, 0, m->bytes) || !inside(q->outOff, q->outBytes, 0, m->bytes))
         return refuse(r, "input or output is not in the batch's memory");

@@ -27,7 +27,7 @@ typedef struct {
     uint32_t kernel, grid, block, shared, firstTile, tiles, firstTask, tasks;
 } Launch;
 
-// Zeroed and the status words are those of kernels/task.h.
+// Zeroed and the status words are as in kernels/task.h.
 typedef struct {
     uint32_t scratch, count;
 } Zeroed;

@@ -3,7 +3,7 @@
 # driver are needed where it is built:
 #
 #   DIR/include/cuda.h    of CUDA 11.8, from NVIDIA's package on PyPI; $CUDA_INCLUDE/cuda.h if
-#                         that is set. gorgonia.org/cu does not compile with that of 13.
+#                         that is set. gorgonia.org/cu does not compile with CUDA 13's.
 #   DIR/lib/libcuda.so    the names of the driver's functions, which do nothing. The program
 #                         needs libcuda.so.1, which is the driver's own where it runs.
 #

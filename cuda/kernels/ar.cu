@@ -88,7 +88,7 @@ template <int P, int G, class T> struct Series {
         return v;
     }
 
-    // start takes the state from the words of a carry; without one it makes that of a series with the samples x before the
+    // start takes the state from the words of a carry; without one it makes the state of a series with the samples x before the
     // scored one, which lie dim apart.
     __device__ __forceinline__ void start(const float *words, const double *x, int dim) {
         uint32_t head = 0;
@@ -272,8 +272,8 @@ template <class T> __device__ __forceinline__ int sharedOf(int order) {
 
 // score scores the tasks of a tile. Of rows with one value, each group has a chain; the upper half of part is the number of
 // chains, which have the same number of tasks. Of others part has its highest bit set, the tile is a chain, and each group has
-// one value: the bits below are their number, the lower half of part is the first group's. A group without work does that of
-// the last one, but writes nothing: all lanes of a warp take part in its operations.
+// one value: the bits below are their number, the lower half of part is the first group's. A group without work does the last
+// group's, but writes nothing: all lanes of a warp take part in its operations.
 template <int P, int G, class T> __device__ __forceinline__ void score(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(double2, memory);
     const Tile tile = tiles[blockIdx.x];

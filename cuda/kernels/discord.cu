@@ -5,12 +5,12 @@
 // Each correlation is a separate sum of products, not a recurrence over the rows, which would carry the
 // digits lost at a step to all later rows. A thread computes seven subsequences that end at successive
 // rows, so it uses a loaded value in seven products of each query; since seven is odd, the loads of a
-// warp hit different banks. The sums run from the end of a subsequence to its beginning, so those of a
-// length continue those of a shorter one.
+// warp hit different banks. The sums run from the end of a subsequence to its beginning, so the sums of a
+// length continue the sums of a shorter one.
 //
-// Values are differences from a value that the seven subsequences have in common, and those of a query
+// Values are differences from a value that the seven subsequences have in common, and a query's values are
 // differences from the mean of its shortest length, so neither a level far from zero nor a step reduces
-// their digits. The squares of m such differences are at most m times those of the differences from the
+// their digits. The squares of m such differences are at most m times the squares of the differences from the
 // mean, so a deviation follows from the sums of the differences and of their squares, and a correlation
 // from these and the sum of products. The two former are summed once for all seven subsequences, but
 // for their first and last six values.
@@ -126,7 +126,7 @@ template <int F> struct Run {
             for (int f = 0; f < F; f++) product[r][f] = 0;
     }
 
-    // extend computes the sums of m values from those of i, a run or more fewer.
+    // extend computes the sums of m values from the sums of i, a run or more fewer.
     __device__ __forceinline__ void extend(const double *x, const double *q, int wide, int i, int m) {
         for (; (m - i) % run; i++) {
             double w[F];
@@ -195,7 +195,7 @@ template <int F> struct Run {
         }
     }
 
-    // next computes the sums of m values, given those of before values, or 0.
+    // next computes the sums of m values, given the sums of before values, or 0.
     __device__ __forceinline__ void next(const double *x, const double *q, int wide, int before, int m) {
         if (m < run) {
             brief(x, q, wide, m);
@@ -312,7 +312,7 @@ __device__ inline double *load(const Task &t, const Tile &tile, const DiscordPar
     return reinterpret_cast<double *>(b.query + b.wide * count);
 }
 
-// leave writes the score of a scored row with length number a of count; sum is that of the scores so far.
+// leave writes the score of a scored row with length number a of count; sum is the sum of the scores so far.
 __device__ inline void leave(const Task &t, float *out, int score, int a, int count, double value, double &sum) {
     sum += value;
     if (count > 1) out[t.detail.off + static_cast<size_t>(score) * count + a] = static_cast<float>(value);

@@ -63,7 +63,7 @@ struct Work {
     Extremes *extremes;
 };
 
-// radiiOf returns those of the length, or of one so many after it.
+// radiiOf returns the radii of the length, or of one so many after it.
 __device__ inline Radii &radiiOf(const Work &w, int after = 0) {
     return *reinterpret_cast<Radii *>(reinterpret_cast<unsigned char *>(w.extremes) + after * extremesBytes + radiiAt);
 }
@@ -447,7 +447,7 @@ __device__ inline void finish(const Work &w, int i) {
     if (usual(mine)) {
         double rho = -2;
         int j = indexOf(best);
-        if (best != none && flat(w.inverse[j])) {  // its correlation is 0, and hides those of others below
+        if (best != none && flat(w.inverse[j])) {  // its correlation is 0, and hides others' below
             best = none;
             if (w.excludeFlat) {
                 for (int o = 0; o < w.count; o++) {

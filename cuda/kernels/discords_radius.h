@@ -1,5 +1,5 @@
 // The discords of a long series by a radius. The discords of the window before were at least this far
-// from their nearest neighbours, so those of this window mostly are, too.
+// from their nearest neighbours, so this window's mostly are, too.
 //
 // The search is DRAG (Yankov, Keogh and Rebbapragada, ICDM 2007) in the order of PD3 (Zymbler and
 // Kraeva, Mathematics 11, 2023): a segment of rows is compared with the subsequences to its right, band

@@ -11,7 +11,7 @@ namespace discords {
 
 constexpr double negligible = 1e-9;  // a normalised distance of equal subsequences
 
-// Ranged has the places of a task's range discords: those of a length follow their number and radius.
+// Ranged has the places of a task's range discords: the places of a length follow their number and radius.
 struct Ranged {
     uint32_t *detail;
     int each, kept;  // words and discords of a length

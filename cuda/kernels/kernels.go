@@ -13,7 +13,7 @@ import (
 const layout = 7
 
 // Tests lists the kernels of fault.cu, which a child that was started with the flag -faults
-// loads after those of plan.Kernels.
+// loads after plan.Kernels.
 var Tests = []string{"fault_rounds", "fault_models", "fault_layout"}
 
 //go:embed *.fatbin

@@ -1,4 +1,4 @@
-// Op KNN: package detectors/knn has the definition. Neighbours are those of float64, ties in the order
+// Op KNN: package detectors/knn has the definition. Neighbours are as in float64, ties in the order
 // of the points. So are their distances, except for the last digits of float32 in small windows.
 //
 // There are eight methods:
@@ -7,7 +7,7 @@
 //     the window to the device takes longer than that.
 //   - A run of readings of one value among up to 2,048 before it, up to 64 neighbours, not listed
 //     (knn_recent): a warp a point, in float32.
-//   - A point among those of a reference set, the model of its task (knn_reference): float32 squares against a bound,
+//   - A point among the points of a reference set, the model of its task (knn_reference): float32 squares against a bound,
 //     16 points a warp, of as many tasks with one model as there are; float64 decides, and sums by point, as the CPU's
 //     form does: its weights to the bit.
 //   - All points of a window of up to some thousand (knn_window): the search of op LOF,

@@ -35,7 +35,7 @@ template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const
 }
 
 // beforeLine is before for points of one coordinate: a warp ranks the distances in float32, whose order
-// is that of float64 except for ties. Shared memory has a window's distances for each warp.
+// is float64's except for ties. Shared memory has a window's distances for each warp.
 __device__ inline void beforeLine(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
     DYNAMIC_SHARED(float, lineDistances);
     const Tile &tile = tiles[blockIdx.x];

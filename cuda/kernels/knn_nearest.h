@@ -23,8 +23,8 @@ template <int W> __device__ __forceinline__ Box<W> boxAt(const float *boxes, int
     return b;
 }
 
-// The squares below are rounded like those of two points, in the same order of coordinates, and
-// rounding is monotone. So no square of two points is less than that of their boxes or more than that
+// The squares below are rounded like squares of two points, in the same order of coordinates, and
+// rounding is monotone. So no square of two points is less than their boxes' or more than the one
 // to the far corner, and the k least squares do not depend on the order of the search.
 
 // apart returns the least square of points of two boxes; a point is also a box.

@@ -14,7 +14,7 @@ constexpr int recentPitch = recentRun + 4;     // numbers from a run to the next
 constexpr int recentMost = 64;                 // readings of a point
 constexpr int recentList = 64;                 // numbers that a warp sorts at once, two a lane
 
-// Squares of scaled readings up to 2^58 do not overflow. Those of differences of 2^-50 or more are not
+// Squares of scaled readings up to 2^58 do not overflow. Squares of differences of 2^-50 or more are not
 // below 2^-100.
 constexpr float recentPeak = 0x1p58f, recentSmall = 0x1p-100f, recentLeast = 0x1p-50f;
 
@@ -22,7 +22,7 @@ constexpr float largestFloat = 3.40282346638528859811704183484516925e+38f;
 
 __device__ __forceinline__ float lesserOf(bool lesser, float a, float b) { return lesser ? fminf(a, b) : fmaxf(a, b); }
 
-// exchangeWith orders a lane's numbers against those of lane l^other.
+// exchangeWith orders a lane's numbers against the numbers of lane l^other.
 __device__ __forceinline__ void exchangeWith(int other, bool lesser, float &a, float &b) {
     a = lesserOf(lesser, a, __shfl_xor_sync(full, a, other));
     b = lesserOf(lesser, b, __shfl_xor_sync(full, b, other));
@@ -33,7 +33,7 @@ __device__ __forceinline__ void exchangeOwn(bool rising, float &a, float &b) {
     a = rising ? least : most, b = rising ? most : least;
 }
 
-// sortBoth sorts the 64 numbers of a warp in ascending order: lane l gets those of ranks 2l and 2l+1.
+// sortBoth sorts the 64 numbers of a warp in ascending order: lane l gets the ones of ranks 2l and 2l+1.
 // Bitonic, as in line.h.
 __device__ __forceinline__ void sortBoth(float &a, float &b) {
     const int lane = threadIdx.x & 31;
@@ -158,7 +158,7 @@ __device__ __forceinline__ void squaresOf(float (&square)[recentRun], const floa
     if (first < m) addSquares<false>(square, now, runAt(window + recentPitch), query + first, m - first);
 }
 
-// shareMinima takes the minima of this lane's numbers and those of lane l^other, one half of them each.
+// shareMinima takes the minima of this lane's numbers and of lane l^other's, one half of them each.
 template <int Half, int Other> __device__ __forceinline__ void shareMinima(float (&least)[recentRun]) {
     const bool upper = threadIdx.x & Other;
 #pragma unroll

@@ -1,4 +1,4 @@
-// Op KNN: points among those of a reference set, the model of their tasks. See knn.cu.
+// Op KNN: points among the points of a reference set, the model of their tasks. See knn.cu.
 #pragma once
 #include "knn_pick.h"
 
@@ -220,7 +220,7 @@ __device__ inline void ask(Judged &s, const Memory &m, const Reference &r, const
         s.x[q] = x, s.spoilt[q] = spoilt, s.others[q] = others;
         if (!spoilt && others > 0) s.boundOf(q) = infinite;
     }
-    // The scale is a power of two: that of the first points and the queries is as right as that of all.
+    // The scale is a power of two: taken from the first points and the queries it is as right as from all.
     const int some = min(r.n, m.pitch - referencePad) * r.width;
     for (int i = threadIdx.x; i < some; i += blockDim.x) {
         const uint32_t size = __float_as_uint(r.points[i]) & 0x7fffffffu;

@@ -7,7 +7,7 @@ namespace knn {
 constexpr int lanes = 128;       // threads of a scanning block
 constexpr int unit = 512;        // places come in multiples of this
 constexpr float away = 0x1p62f;  // a coordinate of padding: its square is finite, and larger than all others
-constexpr float start = 0x1p100f;  // squares of points are below, those of padding above
+constexpr float start = 0x1p100f;  // squares of points are below, squares of padding above
 
 // Set is the set as determined by a task's shape and its tile; cuda/plan/knn.go has the same. A place
 // is the position of a point in the columns. The order of places is unrelated to time, so that the
@@ -78,7 +78,7 @@ constexpr int tensorLeast = 5, tensorOthers = 128, tensorParts = 132, partsMost 
 constexpr size_t listBytes = size_t(512) << 20;
 
 // setOf reads a tile: its part is the block, and, << 16, the number of the task's blocks. With keepsLists the
-// task is op LOF's, whose parameters begin as those of op KNN (lof_set.h).
+// task is op LOF's, whose parameters begin as op KNN's (lof_set.h).
 __device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
     const Tile &tile = tiles[blockIdx.x];
     Set s;
@@ -246,7 +246,7 @@ __device__ inline void load(const Set &s, float *out) {
     }
 }
 
-// wider returns a float32 square that no neighbour's exceeds, if that of the last neighbour is t: each
+// wider returns a float32 square that no neighbour's exceeds, if the last neighbour's is t: each
 // is off by less than (dim+2) 2^-24 of itself.
 __device__ inline float wider(float t, int width) { return fmaf(t, 1 + (width + 4) * 0x1p-21f, 8 * (width + 1) * 0x1p-149f); }
 

@@ -78,7 +78,7 @@ struct Warp {
 };
 constexpr uint32_t isAlone = ~0u;
 
-// ask loads the queries from place first on; sign is that of the places' errors.
+// ask loads the queries from place first on; sign is the sign of the places' errors.
 template <int K, int T> __device__ __forceinline__ void ask(const Set &s, int first, float sign, uint32_t (&a)[T][K][4]) {
     const int lane = threadIdx.x & 31;
     const uint2 *from = reinterpret_cast<const uint2 *>(s.halves);
@@ -122,7 +122,7 @@ template <int K> struct Next {
 #pragma unroll
         for (int i = 0; i < ring - 1; i++) copy(i);
     }
-    // take sets columns to those of the next places.
+    // take sets columns to the columns of the next places.
     __device__ __forceinline__ void take(uint4 (&columns)[K]) {
         fetched<ring - 2>();
 #pragma unroll
@@ -344,7 +344,7 @@ static __device__ __attribute__((noinline)) int alone(const Set &s, int place, W
 // often is marked as alone; with many of these, the result is false: the warp's queries are left to knn_scan.
 template <int K, int T> __device__ __forceinline__ bool within(const Set &s, int first, uint32_t *found, int (&count)[2 * T], Warp &warp, uint4 *ring) {
     const int lane = threadIdx.x & 31, steps = s.padded / 16, quad = lane >> 2, slots = s.slots, others = s.wanted.others;
-    uint32_t *const mine = found + lane * slots;  // the list of the first query, 32 slots before that of the next
+    uint32_t *const mine = found + lane * slots;  // the list of the first query, 32 slots before the next one's
     uint32_t a[T][K][4];
     ask<K, T>(s, first, -1, a);
     float limit[T][4];

@@ -28,7 +28,7 @@ __device__ __forceinline__ void exchange(Key &a, Key &b, bool rising) {
     a = low, b = high;
 }
 
-// sort sorts the block's keys, E a thread, in ascending order: thread t gets those of ranks tE to
+// sort sorts the block's keys, E a thread, in ascending order: thread t gets the ones of ranks tE to
 // tE+E-1. Bitonic (Batcher, Sorting networks and their applications, 1968): exchanges over distances
 // below E are within a thread, those below 32E within a warp, and the others use spare, which has room
 // for all keys. The whole block calls it; it contains barriers.

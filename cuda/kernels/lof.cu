@@ -1,8 +1,8 @@
 // Op LOF with virtual points: package detectors/lof has the definition.
 //
 // Results are the definition's up to the rounding of distances and sums: the neighbours of every point
-// are those of float64, ties by index. The result of a point is the same to the bit, whichever other
-// points are scored with it.
+// are as in float64, ties by index. The result of a point is the same to the bit, regardless of the
+// points that are scored with it.
 //
 // A window's points lie in tiles of 32 places (lof_points.h). A block searches for 64 (or 32) queries
 // at a time, four a thread, whose lanes share the places (lof_search.h):

@@ -55,7 +55,7 @@ __device__ inline double densityOf(double sum, int k, int kind, double floor) {
 }
 
 // resolutionOf returns the smallest difference, other than 0, of two of count numbers that are step
-// apart: those of a point and of the one before. 0: there is none. The whole block calls it; it
+// apart: of a point's and of the one's before. 0: there is none. The whole block calls it; it
 // contains barriers.
 template <class At> __device__ inline double resolutionOf(size_t count, int step, At at) {
     __shared__ unsigned long long least;

@@ -2,7 +2,7 @@
 //
 // Where a task compares the shapes of points, z-normalised runs of rows (vec.Embed), the plan has this kernel write
 // the points to memory after the batch's, before all launches of ops, and the kernels of the op read them as rows. The
-// operations are those of vec.Normalise, in float64 and in its order, so the points are those of the CPU to the bit.
+// operations are vec.Normalise's, in float64 and in its order, so the points are the CPU's to the bit.
 //
 // A block has up to 1,024 successive points, two tiles: rows are read from element first of f32 on, of part numbers
 // each, scratch of them make a point; count points are written from element first of the second tile on. A thread has

@@ -1,4 +1,4 @@
-// Op scan: package detectors/scan has the definition. Rectangles, ratios and p-values are those of the definition, to the
+// Op scan: package detectors/scan has the definition. Rectangles, ratios and p-values are the definition's, to the
 // bit.
 //
 // A warp makes the sums of a row of cells (scan_rows), and a block the tables of 32 columns

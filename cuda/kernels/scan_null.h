@@ -134,7 +134,7 @@ static __device__ __forceinline__ float draw(const Map &m, uint32_t number, uint
 // strips of it.
 struct Job {
     unsigned long long bar;  // bits of the largest ratio so far
-    uint32_t next, done;     // strips that warps have taken, and those of them that are searched
+    uint32_t next, done;     // strips that warps have taken, and how many of them are searched
     float error;             // of an excess
 };
 constexpr int jobBytes = 256;

@@ -10,7 +10,7 @@ __device__ inline double sub(double a, double b) { return __dsub_rn(a, b); }
 __device__ inline double mul(double a, double b) { return __dmul_rn(a, b); }
 __device__ inline double over(double a, double b) { return __ddiv_rn(a, b); }
 
-// logOf1 returns ln(1+x) for finite x > -1, by the steps of Go's math.Log1p, which are those of
+// logOf1 returns ln(1+x) for finite x > -1, by the steps of Go's math.Log1p, which are the steps of
 // FDLIBM's s_log1p.c.
 __device__ inline double logOf1(double x) {
     double size = fabs(x), f = x, c = 0;

@@ -23,7 +23,7 @@ struct Bound {
     float weight, odds, curve;
 };
 
-// Form is that of the filter: of Poisson's model and rectangles above what is expected, of all models of events, or of those of values,
+// Form is the filter's: for Poisson's model and rectangles above what is expected, for all models of events, or for models of values,
 // the normal and the exponential one.
 enum Form : int { plain, general, values };
 
@@ -297,7 +297,7 @@ __device__ inline int stripsOf(int rows, int most) { return (2 * rows - most + 1
 
 // Strips are the first rows and heights of every step-th strip of up to most rows from the first on. A height and the one
 // as far from the other end of the heights have the same number of strips together for all heights. So the places
-// without a strip are few: where the number of heights is odd, half of those of the middle one.
+// without a strip are few: where the number of heights is odd, half of the middle one's.
 struct Strips {
     int y, height, rows, most, pair, at, all;
     __device__ Strips(int rows, int most, int first) : rows(rows), most(most), all(2 * rows - most + 1) { pair = first / all, at = first % all, find(); }

@@ -1,7 +1,7 @@
 // SVD-SST: the change score with exact singular vectors, detectors/sst/svd.go.
 //
 // A block scores the rows of its tile's tasks, one after the other. It takes Lanczos steps on the
-// Hankel matrix of the current until the leading Ritz pair is exact, which gives mu; then on that of
+// Hankel matrix of the current until the leading Ritz pair is exact, which gives mu; then on the matrix of
 // the past, until the r leading pairs are exact. svdsst_tridiagonal.h has the eigenvalues of T and the
 // criterion for enough steps; svdsst_refine.h resolves in float64 what float32 leaves open.
 //
@@ -23,7 +23,7 @@
 //
 // A Krylov space contains one eigenvector of a multiple eigenvalue, which may occur where more than a
 // third of a past is the same value, as in counters at rest and in steps. But the squares of all
-// eigenvalues sum to those of the matrix's elements, so the sum for the unseen ones is known. Such a
+// eigenvalues have the same sum as the squares of the matrix's elements, so the sum for the unseen ones is known. Such a
 // past takes steps until that sum is less than the square of the last value that counts. So does any
 // matrix in which another value is within 1e-4 of the last that counts, until the residuals of both are
 // 1/20 of their distance: eight eigenvalues within 1e-5 appeared as four after 17 steps. Of recordings
@@ -278,7 +278,7 @@ template <int T, int W> __device__ __forceinline__ float orthogonal(const Memory
 }
 
 // append makes y, times scale, vector number n of the basis and the next factor. now gets the thread's
-// part of it, and before that of the vector before.
+// part of it, and before the part of the vector before.
 template <class M> __device__ __forceinline__ void append(const M &m, int n, float scale, float (&now)[M::own], float (&before)[M::own]) {
     float *q = m.column(n);
 #pragma unroll
@@ -414,7 +414,7 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
             energy[0] += c * c * (i < w ? i + 1 : n - i);
         }
         sumOfBlock(m, energy);
-        // T's largest element, its last beta; the square of all elements of the matrix less that of
+        // T's largest element, its last beta; the squares of all elements of the matrix less the squares of
         // T's; steps, and those before the space was last continued.
         float size = 0, last = 0;
         double rest = energy[0];

@@ -3,7 +3,7 @@
 //
 // Householder's reflections make a matrix tridiagonal, T. Of the current, the leading eigenvector is
 // computed: the value by Sturm's sequences, the vector by a twisted factorisation and the reflections
-// in reverse. Of the past, no eigenvector is computed, since those of equal or almost equal values are
+// in reverse. Of the past, no eigenvector is computed, since eigenvectors of equal or almost equal values are
 // an arbitrary basis. With mu in the basis of T and t halfway between the last singular value that
 // counts and the next, the score is
 //

@@ -47,7 +47,7 @@ struct Pairs {
 // squared subdiagonal e, above s, in the upper half, and below -s. n is a multiple of eight.
 __device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e, int n, double s) {
     double p = 1, before = 0, q = 1, beforeQ = 0, b = 0;
-    uint32_t changes = 0, changesQ = 0, signs = 0, signsQ = 0;  // signs: those of the last rows, a bit each
+    uint32_t changes = 0, changesQ = 0, signs = 0, signsQ = 0;  // signs: of the last rows, a bit each
 #pragma unroll 1
     for (int i = 0; i < n; i += 8) {
 #pragma unroll

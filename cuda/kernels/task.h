@@ -36,7 +36,7 @@ struct Launch {
 // Zeroed is scratch that is zero before the launches, in units of 256 bytes.
 struct Zeroed { uint32_t scratch, count; };
 
-// Status words. A kernel writes those of tasks that are not done.
+// Status words. A kernel writes the words of tasks that are not done.
 enum : uint32_t {
     statusDone = 0,
     statusLeft = 1,  // the CPU has to score it

@@ -1,4 +1,4 @@
-// Op topn: package detectors/knn has the definition. The points and their weights are those of float64, to the
+// Op topn: package detectors/knn has the definition. The points and their weights are as in float64, to the
 // bit.
 //
 // A point with as many others as it needs within the n-th part of a weight, n others being needed, has a lower weight.

@@ -126,8 +126,8 @@ template <int W> __device__ __forceinline__ Row<W> rowAt(const float *rows, size
     return r;
 }
 
-// The squares are summed in one order, and rounding is monotone. So no square of two points is less than that
-// of their boxes.
+// The squares are summed in one order, and rounding is monotone. So no square of two points is less than
+// their boxes'.
 
 template <int W> __device__ __forceinline__ float squareOf(const Row<W> &p, const Row<W> &q) {
     float sum = 0;
@@ -139,7 +139,7 @@ template <int W> __device__ __forceinline__ float squareOf(const Row<W> &p, cons
     return sum;
 }
 
-// apart returns the least square of points of two boxes, the second one that of number i; a point is also a box.
+// apart returns the least square of points of two boxes, the second one box number i; a point is also a box.
 template <int W> __device__ __forceinline__ float apart(const Row<W> &low, const Row<W> &high, const float *boxes, int i) {
     const Row<W> from = rowAt<W>(boxes, 2 * static_cast<size_t>(i)), to = rowAt<W>(boxes, 2 * static_cast<size_t>(i) + 1);
     float sum = 0;

@@ -4,7 +4,7 @@
 
 namespace topn {
 
-// select returns the key of rank m, from 1 on and the largest first, of those of count entries that count. All of
+// select returns the key of rank m, from 1 on and the largest first, of the ones among count entries that count. All of
 // the block's threads call it. 1 <= m <= entries that count; keys of bits bits.
 template <class Key, class Counts> __device__ __forceinline__ unsigned long long select(int count, int m, int bits, Key key, Counts counts) {
     __shared__ uint32_t bins[256];

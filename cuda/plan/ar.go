@@ -49,7 +49,7 @@ func arSeries(c Class) int {
 }
 
 // arLaunches gives each group of lanes a chain, with others of the same length in its block; of rows with several values each
-// group one value, and then makes the rows' scores of those of their values.
+// group one value, and then computes each row's score from its values' scores.
 func arLaunches(c Class, p *builder, chains []chain) {
 	series, k := arSeries(c), arKernels[c.Variant]
 	for len(chains) > 0 {

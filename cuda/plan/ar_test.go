@@ -84,7 +84,7 @@ func TestARClass(t *testing.T) {
 	}
 }
 
-// TestAROutputs requires that the kernels take no task whose rows or outputs are not those of its order.
+// TestAROutputs requires that the kernels take no task whose rows or outputs do not fit its order.
 func TestAROutputs(t *testing.T) {
 	task, params := arTask(t, 10, 3, 5)
 	for _, change := range []func(t *detectors.Task){

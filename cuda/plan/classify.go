@@ -85,7 +85,7 @@ func (c *classifier) classAgain(b *detectors.Batch, i, round int) (int32, int) {
 	return c.indexOf(class), max(cost, 1)
 }
 
-// indexOf returns the index of a class among those of the batch; -1 where the device has too little shared memory.
+// indexOf returns the index of a class among the batch's classes; -1 where the device has too little shared memory.
 func (c *classifier) indexOf(class Class) int32 {
 	if c.shared > 0 && int(class.Shared) > c.shared {
 		return -1

@@ -107,7 +107,7 @@ func TestDiscordClass(t *testing.T) {
 	}
 }
 
-// TestDiscordOutputs holds that the kernels take no task whose outputs are not those of its EVERY.
+// TestDiscordOutputs holds that the kernels take no task whose outputs do not fit its EVERY.
 func TestDiscordOutputs(t *testing.T) {
 	task, params := discordTask(t, discord.Params{Window: 200, Length: 10, MaxLength: 30, Every: 3}, 216, 1, 17)
 	if _, _, ok := discordClass(task, params); !ok || task.Scores.Len != 6 {

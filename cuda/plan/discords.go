@@ -279,7 +279,7 @@ func (s *discordsShape) addSingle(p *builder, m int, begun bool) {
 }
 
 // addRadius launches the search for the discords of a length by a radius: the one in the task's
-// carry, or that of the candidates in float32. If it succeeds, the launches of the profile return at
+// carry, or the candidates' in float32. If it succeeds, the launches of the profile return at
 // once.
 func (s *discordsShape) addRadius(p *builder, m int) {
 	count := s.n - m + 1

@@ -27,7 +27,7 @@ var knnNearest = []int{10, 20, 32, 50, 64}
 
 // knnIndex describes the division of a large set of few coordinates, as Index in knn_index.h.
 type knnIndex struct {
-	kernel  int // of those of two coordinates, then of four
+	kernel  int // among the kernels for two coordinates, then for four
 	passes  int // of the sort
 	blocks  int // that the set has work for, rounded up where they are many
 	scratch int

@@ -106,7 +106,7 @@ func launchReference(c Class, p *builder, chains []chain) {
 	p.launch("knn_reference", len(blocks), 32*warps, s.bytes(warps))
 }
 
-// byModel returns the tasks of chains, those of one model one after the other, and the number of their fresh rows.
+// byModel returns the tasks of chains, each model's one after the other, and the number of their fresh rows.
 func (b *builder) byModel(chains []chain) (tasks []uint32, fresh int) {
 	place, counts, number := map[uint32]int{}, []int(nil), []int(nil)
 	last := uint32(0)

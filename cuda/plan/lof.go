@@ -144,7 +144,7 @@ func (g *lofShape) partBytes() (shared, scratch int) {
 // parts returns the number of blocks that share a task.
 func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPartPlaces }
 
-// lofOnBlock is the most shared memory of a window in one block: all cards but those of capability 7.5
+// lofOnBlock is the most shared memory of a window in one block: all cards but the ones of capability 7.5
 // have it, and an H100 for two blocks.
 const lofOnBlock = 96 << 10
 

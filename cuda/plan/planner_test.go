@@ -78,7 +78,7 @@ func TestLayout(t *testing.T) {
 }
 
 // testPlan replaces an op's plan for a test. The class of a task is its number of fresh rows; the CPU
-// scores those of 13; the cost is the length of X.
+// scores tasks of 13; the cost is the length of X.
 func testPlan(t testing.TB, ops ...detectors.Op) {
 	old := slices.Clone(byOp)
 	t.Cleanup(func() { copy(byOp, old) })

@@ -49,7 +49,7 @@ type Memory struct {
 // is the input: the used part of In, then tasks, tiles and launches. Of the arena, [InFrom, InTo) is
 // copied to the device. [OutOff, OutOff+OutBytes) is the output: the used part of Out, of which
 // [OutFrom, OutTo) is copied back, then a status word a task. Of a batch that is split over devices,
-// these ranges are those of a part's tasks.
+// these are the ranges of a part's tasks.
 type Request struct {
 	Batch                           uint32 // id of the memory
 	Launches                        uint32 // their number

@@ -64,7 +64,7 @@ func (p *Planner) paramsLen() (n int) {
 	p.params = p.params[:0]
 	last := detectors.Span{Off: ^uint32(0)}
 	for i := range p.build.tasks {
-		if s := p.build.tasks[i].Params; s != last && int(s.Off) < len(p.classes.in) { // those of normalised points lie in the plan
+		if s := p.build.tasks[i].Params; s != last && int(s.Off) < len(p.classes.in) { // parameters of normalised points lie in the plan
 			if last = s; !slices.Contains(p.params, s) {
 				p.params = append(p.params, s)
 				n += int(s.Len+3) &^ 3

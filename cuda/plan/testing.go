@@ -6,11 +6,11 @@ import (
 	"odradek/detectors"
 )
 
-// The functions of this file are for tests alone: those of package cuda have no other way to a class or to the plan of
+// The functions of this file are for tests alone: tests of package cuda have no other way to a class or to the plan of
 // an op.
 
-// Sources returns the names of the kernels' files in package kernels, without .cu. Unlike kernels.Source it knows those of an op
-// for which no file has been generated yet, as the emulated kernels of a new op.
+// Sources returns the names of the kernels' files in package kernels, without .cu. Unlike kernels.Source it knows the files of an op
+// for which nothing has been generated yet, as the emulated kernels of a new op need.
 func Sources() (list []string) {
 	for _, p := range plans {
 		list = append(list, p.op.String())

@@ -140,7 +140,7 @@ func write(out string, made time.Time, labels map[string]string, roots string, l
 	return os.WriteFile(out, archive, 0o644)
 }
 
-// platform adds the image of an architecture and returns its descriptor. Its settings are those of the Dockerfile.
+// platform adds the image of an architecture and returns its descriptor. Its settings are the Dockerfile's.
 func (img *image) platform(arch string, labels map[string]string, layers ...[]file) (object, error) {
 	var descriptors, history []object
 	var diffs []string

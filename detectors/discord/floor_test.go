@@ -10,8 +10,8 @@ import (
 	"odradek/detectors/signals"
 )
 
-// TestExactAbove compares scores with those of the same tasks without a floor: to the bit above the floor, and not below them otherwise.
-// Chains end, and begin without a carry, as after a gap.
+// TestExactAbove compares scores with the scores of the same tasks without a floor: to the bit above the floor, and not below
+// them otherwise. Chains end, and begin without a carry, as after a gap.
 func TestExactAbove(t *testing.T) {
 	rng := seedtest.New(t)
 	above, others, higher := 0, 0, 0

@@ -21,7 +21,7 @@ import (
 // digits, its product is computed with its own mean; where its neighbour lies far from the column's center,
 // so are the neighbour's moments. So a step by 1e9 costs time and not digits.
 //
-// The moments of a subsequence are merged from those of its parts, of 1, 2, 4, 8 and more rows or of two
+// The moments of a subsequence are merged from the moments of its parts, of 1, 2, 4, 8 and more rows or of two
 // other lengths, which subsequences share. They take some steps a row, no sum is a difference of others,
 // and the steps do not depend on the rows around the subsequence: no errors accumulate along the series,
 // and scores do not depend on each other.
@@ -455,7 +455,7 @@ func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // Explain sets contribution to each value's share in the squared distance of the subsequences at the rows from and at; the shares
 // sum up to 1. It returns the squares of how far the rows of the one at row at are from the shape of the other, in the value
 // with the largest share, and sets expected to what they would have with this shape where they are farthest. The shape has
-// the level and the scale at which it fits most rows, those of as many rows before it included (Expect). expected and
+// the level and the scale at which it fits most rows, of as many rows before it, too (Expect). expected and
 // contribution have a number for each value. Rows before row since are known to be ordinary; it sets expected in place of one from
 // there on. It returns false where the two cannot be compared, or are the same.
 func (l *LeftScorer) Explain(expected, contribution []float64, from, at, since int) (squares []float64, ok bool) {

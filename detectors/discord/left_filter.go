@@ -120,7 +120,7 @@ func (t *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int)
 	return again
 }
 
-// exact sets products to those of the last of lengths with subsequences, the first of which ends before row
+// exact sets products to the products of the last of lengths with subsequences, the first of which ends before row
 // end, as multiply computes them.
 func (t *leftColumn) exact(w *LeftMemory, products []float64, end int, lengths []int) {
 	longest := len(w.query)

@@ -6,7 +6,7 @@ import (
 	"odradek/detectors/vec"
 )
 
-// leftMoments are those of the subsequences of m rows, by their first row.
+// leftMoments are the moments of the subsequences of m rows, by their first row.
 //
 // A subsequence is usual, flat, far from the column's center, or without distances.
 type leftMoments struct {
@@ -59,7 +59,7 @@ func sumsOfLengths(all []leftMoments) {
 // prepare computes the moments of the subsequences that begin in a tile of rows. sums is scratch memory.
 func (t *leftColumn) prepare(from, tile int, sums []float64, excludeFlat bool) {
 	longest, highest := t.moments[len(t.moments)-1].m, 1
-	// part returns sums and squares over the rows of subsequences. A wide one has those of the tile's rows at its end
+	// part returns sums and squares over the rows of subsequences. A wide one has the sums of the tile's rows at its end
 	// as well, which the next tile computes again.
 	part := func(o *leftMoments) (mean, inv []float64) {
 		n := tile

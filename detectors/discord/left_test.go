@@ -83,7 +83,7 @@ func samePlaces(x []float64, dim int, q LeftQuery, got, want []int) bool {
 }
 
 // TestLeft compares the fast form with the definition: rows of one value and of several, one neighbour
-// and more, both flat rules, and lengths around those of vectors.
+// and more, both flat rules, and lengths around the sizes of vectors.
 func TestLeft(t *testing.T) {
 	rng := seedtest.New(t)
 	var l LeftScorer

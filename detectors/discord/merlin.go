@@ -6,7 +6,7 @@ import (
 	"odradek/detectors"
 )
 
-// MERLIN returns the first `count` discords of each length: those of [Define], up to rounding.
+// MERLIN returns the first `count` discords of each length, as [Define] does, up to rounding.
 // options returns the options of a length. The result does not depend on the order in which parallel
 // runs its calls.
 //

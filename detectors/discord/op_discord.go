@@ -96,8 +96,8 @@ type Params struct {
 	Every int
 	// ExactAbove is the quantile of the series' scores, in (0, 0.99], above which a score is exact; 0: all are. Not with K above 1.
 	ExactAbove float64
-	// MinPoints is the number of rows from which there is a score, those of the scored
-	// subsequence included: at least twice the longest subsequence. Default 8 times that, but
+	// MinPoints is the number of rows from which there is a score, the scored
+	// subsequence's included: at least twice the longest subsequence. Default 8 times that, but
 	// not more than Window.
 	MinPoints int
 }
@@ -291,7 +291,7 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 }
 
 // Describe returns the nearest subsequences in the past, with the distances that the score is the mean of, 0 to the root of 2. Of
-// several lengths, they are those of the length with the highest score.
+// several lengths, it takes the length with the highest score.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	i := scoreOf(&r, fresh)
 	m := d.highest(&r, i)
@@ -451,7 +451,7 @@ func (m *memory) intsOf(lengths detectors.Words) {
 
 func (w *workspace) sized(lengths int) { w.scores = slices.Grow(w.scores[:0], lengths)[:lengths] }
 
-// cost is as measured, but for subsequences that are computed alone because they lie far from others.
+// exactCost is as measured, but for subsequences that are computed alone because they lie far from others.
 func exactCost(r *detectors.Rows) int {
 	lengths := lengths(r)
 	points := min(r.Len(), r.Params.Int(paramPoints))
@@ -519,7 +519,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	for _, s := range []signals.Signal{step, rest, period} {
 		add(Params{Window: 90, Length: 16, K: 1 + rng.IntN(2), ExcludeFlat: flip()}, 1, 30, []int{1, 16, 4}, s)
 	}
-	// The smallest; windows that are not full yet; one pair only; lengths around those of
+	// The smallest; windows that are not full yet; one pair only; lengths around the sizes of
 	// vectors and warps.
 	add(Params{Window: 6, Length: 3}, 1, 0, []int{1, 9}, signals.All(rng)[0])
 	add(Params{Window: 40, Length: 20, K: 3}, 2, 0, []int{1, 5}, signals.All(rng)[rng.IntN(3)])

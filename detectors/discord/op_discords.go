@@ -223,7 +223,7 @@ func (s *settings) options(m int) Options {
 // Window, which the caller has to set, windows do not overlap.
 //
 // A finding is a discord that has not been reported, the first ones of all lengths: its
-// rows, its length, its rank among those of the length, and its score, the normalised
+// rows, its length, its rank among the discords of the length, and its score, the normalised
 // distance (discord.Normalised), from 0 to 2. It belongs to its newest row, or to the oldest
 // fresh one if that is newer. A discord overlaps those that were reported before, of
 // the same length and in rows that are still searched, or is a new one; of each length the
@@ -232,7 +232,7 @@ func (s *settings) options(m int) Options {
 // score, since consumers identify a score by its sample and detector; the discords of all
 // lengths are in the block.
 //
-// The carry has for each length, those of the first value first, the distance of the last
+// The carry has for each length, the first value's lengths first, the distance of the last
 // discord, a float64 (NaN where there are fewer than Top), a good search radius for the
 // next window, and without Tumbling 4*Top ages of reported discords: the number of rows
 // from a discord's first to the newest of X, oldest reported first; 0 for none.
@@ -436,7 +436,7 @@ func (s *settings) searched(r *detectors.Rows) (from int) {
 }
 
 // found calls f for each discord in the task's Detail that has not been reported, with the
-// number of its length among those of all values.
+// number of its length among the lengths of all values.
 func (s *settings) found(r *detectors.Rows, f func(f detectors.Finding, length int)) {
 	n, first := r.Len(), r.Len()-r.Fresh
 	s.each(r, func(i, rank int, d Discord) {
@@ -450,7 +450,7 @@ func (s *settings) found(r *detectors.Rows, f func(f detectors.Finding, length i
 }
 
 // each calls f for each discord in the task's Detail, with the number of its length among
-// those of all values and its rank, 0 the first. Rows count from the oldest of X.
+// the lengths of all values and its rank, 0 the first. Rows count from the oldest of X.
 func (s *settings) each(r *detectors.Rows, f func(i, rank int, d Discord)) {
 	for i := range r.Dim * s.count {
 		for rank := range s.kept {
@@ -535,8 +535,8 @@ func (s *settings) write(r *detectors.Rows, length, from int, found []Discord) {
 	}
 }
 
-// The first discordWords words of a length's range discords are their number, which may be more than are kept, a 0, and the
-// radius, a float64, NaN without one.
+// header reads the first discordWords words of a length's range discords: their number, which may be more than are kept, a 0, and
+// the radius, a float64, NaN without one.
 func (s *settings) header(detail detectors.Words, length int) (count int, radius float64) {
 	w := detail[length*s.detail:]
 	return int(w[0]), w.Float64(2)
@@ -632,7 +632,7 @@ func topCost(r *detectors.Rows) int {
 }
 
 // compareTop requires the definition's distance at each rank. It accepts any of several
-// discords at about the same distance; those of later ranks may then differ too, and must
+// discords at about the same distance; discords of later ranks may then differ too, and must
 // have the distance that the definition's profile has for them.
 func compareTop(r *detectors.Rows, got, want detectors.Result) error {
 	own := *r
@@ -780,7 +780,7 @@ func compareRanged(got, want Ranged, k int, define func() Profile) error {
 	return nil
 }
 
-// near compares distances by 1e-6, and those of subsequences that are nearly the
+// near compares distances by 1e-6, and distances of subsequences that are nearly the
 // same, whose roots would enlarge a rounding, as correlations.
 func near(a, b float64, m, k int) bool {
 	return math.Abs(a-b) <= 1e-6*float64(k) || math.Abs(Normalised(a, m, k)-Normalised(b, m, k)) <= 1e-9

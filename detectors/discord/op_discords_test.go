@@ -165,8 +165,8 @@ func TestDiscordsBlock(t *testing.T) {
 	}
 }
 
-// TestRangedFindings requires that each range discord is reported when its last sample is fresh, and those of the first window at
-// once; that a sample's score is that of the farthest that ends there.
+// TestRangedFindings requires that each range discord is reported when its last sample is fresh, and the first window's at
+// once; that a sample's score belongs to the farthest that ends there.
 func TestRangedFindings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n, stride = 1200, 20

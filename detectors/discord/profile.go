@@ -56,7 +56,7 @@ const band = 16 * lanes
 // A covariance is computed from the values every 4096 steps, and where the norm of a subsequence is
 // less than 1/64 of one before on the diagonal. So its error is about 1e-12 of the product of the
 // norms, for steps of any height. In single precision its error is float32's, and a neighbour may
-// not be the nearest: no distance is less than the definition's beyond rounding, and those of other
+// not be the nearest: no distance is less than the definition's beyond rounding, and distances to other
 // neighbours are larger.
 func Compute(x []float64, m int, o Options, parallel detectors.Parallel) Profile {
 	if m < 1 || len(x) < m {
@@ -141,7 +141,7 @@ func join[T float32 | float64](s *series, exclusion, together int, parallel dete
 	return p.at
 }
 
-// profile returns the distances to the neighbours found, and those of flat subsequences.
+// profile returns the distances to the neighbours found, and the distances of flat subsequences.
 func (s *series) profile(near []int32, exclusion int, parallel detectors.Parallel) Profile {
 	n := s.n - s.m + 1
 	out := Profile{make([]float64, n), make([]int, n)}

@@ -197,7 +197,7 @@ func TestComputeTies(t *testing.T) {
 	}
 }
 
-// The fast form against whole matrix profiles of SCAMP, and all references.
+// TestComputeOfReferences compares the fast form with whole matrix profiles of SCAMP, and with all references.
 func TestComputeOfReferences(t *testing.T) {
 	for _, ref := range references(t) {
 		sameDiscords(t, ref.file, Compute(ref.x, ref.m, Options{}, detectors.Sequential).Top(ref.m, 3), ref.wanted)

@@ -36,7 +36,7 @@ type Ranged struct {
 }
 
 // Ranges calls visit for each length, the least first, with the subsequences whose distance is at least the radius, while
-// visit returns true. They are those of [DefineRanges], up to rounding, and do not depend on the order in which
+// visit returns true. They are the ones that [DefineRanges] gives, up to rounding, and do not depend on the order in which
 // parallel runs its calls. Memory holds one length.
 func Ranges(x []float64, q *RangeQuery, parallel detectors.Parallel, visit func(Ranged) bool) {
 	rule := radii{q: q}

@@ -118,7 +118,7 @@ func sameDiscords(t *testing.T, name string, got, want []Discord) {
 	}
 }
 
-// The definition against discords that an independent program found, in whole profiles
+// TestDefinitionOfRecordings compares the definition with discords that an independent program found, in whole profiles
 // where these are small, else in the distances of the discords.
 func TestDefinitionOfRecordings(t *testing.T) {
 	whole := 0
@@ -187,7 +187,7 @@ func scampProfile(t testing.TB, at, name string) Profile {
 	return p
 }
 
-// The definition of some distances, with SCAMP's exclusion.
+// TestDefinitionOfSCAMP compares some distances by the definition with SCAMP's, with SCAMP's exclusion.
 func TestDefinitionOfSCAMP(t *testing.T) {
 	at, rng := shared(t), seedtest.New(t)
 	for _, v := range scampVectors {

@@ -15,7 +15,7 @@ const lanes = vec.JoinLanes
 // so that neighbouring diagonals need not end together.
 type series struct {
 	n, m        int // values, without the copies; length
-	starts      int // subsequences, with those of the copies
+	starts      int // subsequences, the copies' included
 	excludeFlat bool
 	x           []float64 // scaled; the value before replaces a value that is not finite
 	equal       []int32   // how many equal values begin here

@@ -130,7 +130,7 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 }
 
 // TestSinglePrecision measures the error of distances to neighbours that were found in float32, and
-// that discords by them are those of float64. With -v it writes a table of the errors. With ODRADEK_LONG its series are
+// that discords by them are float64's. With -v it writes a table of the errors. With ODRADEK_LONG its series are
 // longer, and it reads all of the UCR archive instead of one series in twelve.
 func TestSinglePrecision(t *testing.T) {
 	rng := seedtest.New(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // vote returns the discord with the most votes of lengths, and their total weight; ok is false without
-// any discord. A length votes for its first discord, and for those of other lengths whose
+// any discord. A length votes for its first discord, and for discords of other lengths whose
 // middle is at most half of the shorter length from its middle. The weight of its vote is
 // how far the first discord exceeds the second: the ratio of their distances,
 // less 1. So a length whose first two are similar, because they come from noise or from the

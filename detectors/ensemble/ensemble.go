@@ -26,7 +26,7 @@
 // scored without the missing members, and their later scores of it only update their means. Of any, a later ratio
 // above 1 counts for the next sample that is scored, so that none is lost.
 //
-// Scores of members with long subsequences say later that something is unusual than those of members with
+// Scores of members with long subsequences say later that something is unusual than scores of members with
 // short ones. Params.Lags delays a member: its k-th score counts for the sample of its (k+lag)-th,
 // so that scores about the same middle are added. A delayed score does not widen what the sum is about.
 //
@@ -205,7 +205,7 @@ const (
 // Flags of a sample of the queue.
 const (
 	imputed = 1
-	exceeds = 2 // with Any: a member's ratio is above 1, and the times are those of such members alone
+	exceeds = 2 // with Any: a member's ratio is above 1, and the times are of such members alone
 )
 
 // maxRun bounds the count of a member's ratios in a row.
@@ -351,7 +351,7 @@ func (p *Params) entry(state []uint64, r *Row) []uint64 {
 	return e
 }
 
-// widen has the times of a sample include those that a score is about. With Any, the times are those of the members
+// widen has the times of a sample include the times that a score is about. With Any, these are the times of the members
 // whose ratios are above 1, if there are such members; whether their gates are open is not known yet.
 func (p *Params) widen(e []uint64, about, until int64, above bool) {
 	if p.Any && above && e[sampleImputed]&exceeds == 0 {

@@ -152,7 +152,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLags requires that an ensemble with lags scores as one without whose members' scores are those of as many samples before.
+// TestLags requires that an ensemble with lags scores as one without whose members' scores are of as many samples before.
 func TestLags(t *testing.T) {
 	r := seedtest.New(t)
 	nan := float32(math.NaN())

@@ -348,7 +348,7 @@ func pack(e detectors.Executor, chains []*chain) *batch {
 	return (&batch{Batch: e.Batch()}).pack(chains)
 }
 
-// packShared is pack with overlapping X: tasks of a chain share their common rows, as those
+// packShared is pack with overlapping X: tasks of a chain share their common rows, as tasks
 // of a window's owner do.
 func packShared(e detectors.Executor, chains []*chain) *batch {
 	return (&batch{Batch: e.Batch(), shared: map[*chain]detectors.Span{}}).pack(chains)
@@ -372,7 +372,7 @@ func (b *batch) pack(chains []*chain) *batch {
 	}
 }
 
-// packWhole puts the tasks of one chain after those of the other.
+// packWhole puts the tasks of one chain after the tasks of the other.
 func packWhole(e detectors.Executor, chains []*chain) *batch {
 	b := &batch{Batch: e.Batch()}
 	for _, c := range chains {

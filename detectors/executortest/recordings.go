@@ -104,7 +104,7 @@ func cut(out *bufio.Writer, rng *rand.Rand, set string, all []quality.Series, di
 	return written
 }
 
-// bySpacecraft separates the channels of SMAP from those of MSL by MANIFEST.csv.
+// bySpacecraft separates the channels of SMAP from the channels of MSL by MANIFEST.csv.
 func bySpacecraft(dir string, all []quality.Series) (map[string][]quality.Series, error) {
 	f, err := os.Open(filepath.Join(dir, "MANIFEST.csv"))
 	if err != nil {

@@ -22,8 +22,8 @@
 //
 // On a GPU knn and topn use the kernels of cuda/kernels (cuda/plan/knn.go, topn.go), which find the same weights.
 //
-// The other Algorithms are those of the paper of 2013. `worker outliers` runs FindFast, FindInParts with a GPU, or the one that it is
-// told.
+// The other Algorithms are from the paper of 2013. `worker outliers` runs FindFast, FindInParts with a GPU, or the one that a flag
+// names.
 //
 // # Degenerate input
 //

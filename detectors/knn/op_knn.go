@@ -98,7 +98,7 @@ type Params struct {
 
 // MinPoints is how many points, by default, a window has before it has a score: more where 2K+Embed is more, fewer
 // where the window is smaller (Params.MinPoints). Among few points the K nearest are far, above all before the
-// series has completed a period: such scores are many times those of a full window, and a history that begins with
+// series has completed a period: such scores are many times the scores of a full window, and a history that begins with
 // them gives a threshold that hardly any fault exceeds.
 const MinPoints = 256
 
@@ -284,7 +284,7 @@ func shares(d detectors.Explainer, r detectors.Rows, fresh int) (detectors.Part,
 	return p, shares
 }
 
-// explain is Explain for points that begin at every step-th number of x: those of the rows, or normalised ones.
+// explain is Explain for points that begin at every step-th number of x: the rows' points, or normalised ones.
 func explain(
 	x []float32, step int, r *detectors.Rows, p Params, q Query, fresh, since int, expected, contribution []float64,
 ) (detectors.Part, bool) {
@@ -370,8 +370,8 @@ func fourFarther(x []float32, step int, at []float32, least float64) bool {
 	return a >= least && b >= least && c >= least && d >= least
 }
 
-// query returns the query of fresh row i: its point among those before it in its
-// window, or among all; with a model that of against, among the model's.
+// query returns the query of fresh row i: its point among the ones before it in its
+// window, or among all; with a model the point that against appends, among the model's.
 func query(r *detectors.Rows, i int) Query {
 	if len(r.Model) > 0 {
 		n := r.Model.Int(paramModelPoints)
@@ -439,7 +439,7 @@ func setWeights(r *detectors.Rows, weight func(q Query) (w float64, neighbours [
 	}
 }
 
-// wide is the Spec's Wide: normalised points of any level are near each other, others only those of one level.
+// wide is the Spec's Wide: normalised points of any level are near each other, others only if they are of one level.
 func wide(params detectors.Words) detectors.Wide {
 	if params.Bool(paramZNorm) {
 		return detectors.WideAll
@@ -576,7 +576,7 @@ func byTree(r *detectors.Rows) bool {
 		r.Fresh == r.Len() && r.Fresh >= 4096
 }
 
-// weights sets weights to those of the fresh rows from first on.
+// weights sets weights to the weights of the fresh rows from first on.
 func weights(r *detectors.Rows, s *Scorer, weights []float64, first int) {
 	self := r.Params.Bool(paramSelf)
 	query := func(i int) Query { return query(r, first+i) }
@@ -687,7 +687,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	for _, n := range []int{1, 2, 19, 20, 21, 22} {
 		add(Params{Window: 40, K: 20, Tumbling: true, IncludeSelf: flip(), Neighbours: true}, 2, 0, []int{n}, signals.All(rng)[rng.IntN(3)*7/2])
 	}
-	// Sizes around those of groups of points and of places.
+	// Sizes around the sizes of groups of points and of places.
 	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
 		s := signals.All(rng)
 		add(Params{Window: n, K: 1 + rng.IntN(n/2), Tumbling: true, Neighbours: flip()}, 1+rng.IntN(3), 0, []int{n}, s[rng.IntN(len(s))])
@@ -706,7 +706,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	return cases
 }
 
-// Shapes are weights of all points of a window among themselves, of each sample among those before it, and among those
+// Shapes are weights of all points of a window among themselves, of each sample among the ones before it, and among the points
 // of a reference set.
 func Shapes() []detectors.Shape {
 	shape := func(n, dim, k, tasks int) detectors.Shape {

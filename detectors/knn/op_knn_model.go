@@ -240,7 +240,7 @@ type ModelDetector struct {
 	origin []float64
 }
 
-// NewByModel returns the detector whose score is the weight of a point among those of a
+// NewByModel returns the detector whose score is the weight of a point among the points of a
 // model, from its first point on. Where the model has fewer than K points, all are
 // neighbours, and the sum of distances is scaled to K. A point with a value that is not
 // finite has no score (NaN). The error names every fault of the parameters.
@@ -374,7 +374,7 @@ func (d *ModelDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence
 	return e
 }
 
-// against appends the points of the model of r and then those of its fresh rows, width
+// against appends the points of the model of r and then the points of its fresh rows, width
 // numbers each. It returns false where the model does not fit the rows.
 func against(dst []float32, r *detectors.Rows) (x []float32, width int, ok bool) {
 	m, ok := readModel(r.Model)

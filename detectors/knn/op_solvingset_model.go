@@ -108,7 +108,7 @@ type nearPoint struct {
 }
 
 // nearest returns the points of the model of a task that are nearest to a fresh row's point, the nearest first. They are
-// those of the score: far from the origin, rounding may make others the nearest.
+// the score's neighbours: far from the origin, rounding may make others the nearest.
 func (s *settings) nearest(r *detectors.Rows, fresh int) (m setModel, points []nearPoint) {
 	dim, words := r.Dim-s.timed, r.Carry
 	width := s.embed * dim

@@ -309,7 +309,7 @@ func BenchmarkMine(b *testing.B) {
 }
 
 // TestEventTime: with MineInterval and MaxAge a model is mined just where the time of a row is past the next multiple, from
-// the points that are young enough, but at least MinPoints; and scores and models are those of a detector without
+// the points that are young enough, but at least MinPoints; and scores and models are as from a detector without
 // times on the same points.
 func TestEventTime(t *testing.T) {
 	rng := seedtest.New(t)

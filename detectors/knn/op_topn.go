@@ -176,7 +176,7 @@ func topnWidePoints(r *detectors.Rows) (x []float64, n, width int) {
 	return x, n, width
 }
 
-// write sets the scores to those of the outliers among n points.
+// write sets the scores to the weights of the outliers among n points.
 func write(r *detectors.Rows, n int, top []Outlier) {
 	clear(r.Scores)
 	for _, o := range top {

@@ -45,9 +45,9 @@ const (
 	partMost, partLeast = 8, 1 << 10
 )
 
-// FindInParts returns the same points as the Algorithms by searches in float32, those of a GPU, of up to most points each. A weight
+// FindInParts returns the same points as the Algorithms by searches in float32, such as a GPU's, of up to most points each. A weight
 // among the points of a part is an upper bound of one among all, so the points that a search finds, and the least of their weights for
-// all others, bound the weights of all. Those of the largest bounds are computed in float64, until no other bound reaches the n-th.
+// all others, bound the weights of all. The weights with the largest bounds are computed in float64, until no other bound reaches the n-th.
 //
 // Parts are halves, and halves of these, across the widest column: few points have their neighbours in another part. ok is false, with
 // an undefined result, where the bounds are so close to each other that too many weights would have to be computed: of ties, or of

@@ -19,7 +19,7 @@ import (
 //   - of these the nearest and those that float32 cannot tell from the last of them,
 //     mostly none, with distances as the definition has them.
 //
-// So neighbours are those of the definition, ties included. Their distances are added
+// So neighbours are the definition's, ties included. Their distances are added
 // in the order of the points, so a weight is the same to the bit regardless of the other
 // queries are.
 //
@@ -147,7 +147,7 @@ func (s *Scorer) hasNonFinite(q Query) bool {
 	return int(s.next[q.At]) < q.At+s.m || q.From < q.To && int(s.next[q.From]) < q.To+s.m-1
 }
 
-// Weights sets weights to those of the queries, which should overlap, two by two, and
+// Weights sets weights to the queries' weights, which should overlap, two by two, and
 // calls found, if it is not nil, with each one's neighbours, nearest first, without
 // self.
 func (s *Scorer) Weights(weights []float64, k int, self bool, query func(i int) Query, found func(i int, n []Neighbour)) {
@@ -193,7 +193,7 @@ func (s *Scorer) search(q []Query, n int) {
 		g.places, g.near, g.bound, g.done = g.places[:0], g.near[:0], math.MaxFloat32, false
 		s.top[l] = s.top[l][:0]
 	}
-	// Points that both queries are compared with are measured by vectors, those of one
+	// Points that both queries are compared with are measured by vectors, points of one
 	// query, before and after them, singly.
 	lo, hi := max(q[0].From, q[len(q)-1].From), min(q[0].To, q[len(q)-1].To)
 	end := lo + max(hi-lo, 0)/vec.Group*vec.Group

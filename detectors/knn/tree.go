@@ -25,7 +25,7 @@ type Tree struct {
 	scale  float32
 	exact  bool      // a float32 distance is 0 only between equal points
 	wide   []float64 // the points of which x has float32s; nil: x has them all
-	off    float64   // most, scaled, by which a point of x is away from that of wide
+	off    float64   // most, scaled, by which a point of x is away from its point of wide
 	nodes  []treeNode
 	box    []float32 // of each node: least and most of each scaled coordinate
 }
@@ -55,7 +55,7 @@ func NewTree(x []float32, dim int, parallel func(n int, f func(i int))) *Tree {
 	}
 	t.padded = (t.n + vec.Group - 1) / vec.Group * vec.Group
 	t.nodes = append(t.nodes, treeNode{to: int32(t.n)})
-	// Nodes are split level by level, those of a level in parallel.
+	// Nodes are split level by level, the nodes of a level in parallel.
 	for from, to := 0, 1; from < to; from, to = to, len(t.nodes) {
 		t.box = grownTo(t.box, 2*dim*to)
 		level := t.nodes[from:to]

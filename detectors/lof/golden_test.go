@@ -62,7 +62,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The example of the page of sklearn.neighbors.LocalOutlierFactor with the
+// TestTextbook computes the example of the page of sklearn.neighbors.LocalOutlierFactor with the
 // numbers printed there, and one worked out by hand: three points a unit apart
 // on a line, the middle one's neighbours tied, and one at 10. For k = 2 the
 // k-distances are 2, 1, 2, 9, the mean reachability distances 3/2, 2, 3/2,

@@ -16,7 +16,7 @@ import (
 // Sums of positive numbers in different orders differ by few roundings, while a score is
 // rounded to float32. Sums here are in the order of the coordinates; where the order could change the
 // rounded score, they are computed again in the order of the points, as everywhere else.
-// So scores have the same bits as those of Scorer's search in any number of dimensions.
+// So scores have the same bits as scores of Scorer's search in any number of dimensions.
 //
 // Measured at n=1024, k=20 on one EPYC 9004 core: 45 ns a point for whole windows, of which
 // 15 ns sort and find neighbours, and 4 us for one score.
@@ -35,7 +35,7 @@ type onLine struct {
 // nearby is how many of the points nearest to one are sorted for its score, in units of k.
 const nearby = 5
 
-// scoreLine sets scores to those of the last len(scores) points of the loaded ones, none of
+// scoreLine sets scores to the scores of the last len(scores) points of the loaded ones, none of
 // them virtual.
 func (s *Scorer) scoreLine(p *Params, scores []float32) {
 	l := &s.line
@@ -93,7 +93,7 @@ func (s *Scorer) scoreNear(p *Params, scores []float32) bool {
 	return true
 }
 
-// score sets scores to those of the points from place first on that lie at positions from
+// score sets scores to the scores of the points from place first on that lie at positions from
 // to to-1. It returns the positions whose neighbours it has read.
 func (l *onLine) score(p *Params, k, from, to, first int, scores []float32) (low, high int) {
 	l.Near(k, from, to)

@@ -18,7 +18,7 @@ import (
 // This file is op lof: the local outlier factor, in a window and against a summary of what
 // came before. The method is package detectors/lof.
 
-// Op is the local outlier factor of a sample, or of a run of samples, among those
+// Op is the local outlier factor of a sample, or of a run of samples, among the samples
 // of a window and a summary of what has left it.
 const Op detectors.Op = 2
 
@@ -257,7 +257,7 @@ func taskOf[F float32 | float64](r *detectors.Rows, x, bins, memory []F) (t task
 	return t
 }
 
-// wide is the Spec's Wide: normalised points of any level are near each other, others only those of one level.
+// wide is the Spec's Wide: normalised points of any level are near each other, others only if they are of one level.
 func wide(params detectors.Words) detectors.Wide {
 	if params.Bool(paramZNorm) {
 		return detectors.WideAll
@@ -531,7 +531,7 @@ func cases(rng *rand.Rand) []detectors.Case {
 	bins(add(OpParams{Window: 20, K: 5, Tumbling: true, Embed: 4}, 1, []int{20, 20}, signals.All(rng)[1]), 9)
 	bins(add(OpParams{Window: 20, K: 5, Tumbling: true, Cells: 9}, 2, []int{20, 20}, signals.All(rng)[0]), 12)
 	bins(add(OpParams{Window: 33, K: 5, Cells: 10, Warmup: 12}, 1, []int{1, 4, 1}, signals.All(rng)[1]), 15)
-	// Sizes around those of the vector kernels' groups.
+	// Sizes around the sizes of the vector kernels' groups.
 	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
 		s := signals.All(rng)
 		add(OpParams{Window: n, K: 1 + rng.IntN(n/2)}, 1+rng.IntN(3), []int{1, 1 + rng.IntN(n), 1}, s[rng.IntN(len(s))])

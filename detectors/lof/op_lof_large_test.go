@@ -11,7 +11,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestLargeWindow requires that scores among more than 65,536 points are those of the definition, which
+// TestLargeWindow requires that scores among more than 65,536 points are the definition's, which
 // is computed only where they depend on it.
 func TestLargeWindow(t *testing.T) {
 	rng := seedtest.New(t)

@@ -25,7 +25,7 @@ import (
 //     (vec.Rank): mostly none;
 //   - the distances of the rest as the definition computes them.
 //
-// So neighbours are those of the definition, ties included, and a score is the
+// So neighbours are the definition's, ties included, and a score is the
 // same to the bit however many are requested.
 //
 // Floor at n=1024, d=8: 2n*d operations a point, at AVX2's 32 a cycle 512
@@ -82,7 +82,7 @@ type neighbour struct {
 	at     int32
 }
 
-// Score sets scores to those of the last len(scores) points of points, dim
+// Score sets scores to the scores of the last len(scores) points of points, dim
 // numbers each.
 func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, counts []float32) {
 	s.ScoreParallel(p, scores, points, dim, virtuals, counts, 0, nil, nil)
@@ -449,7 +449,7 @@ func (s *Scorer) middle() float64 {
 	return s.sort[(len(s.sort)-1)/2]
 }
 
-// Neighbours are the places of point i's neighbours, in order; those of virtual
+// Neighbours are the places of point i's neighbours, in order; neighbours of virtual
 // points come after the points'. It is nil where there are none, or a number is
 // not finite.
 func (s *Scorer) Neighbours(p *Params, points []float32, dim int, virtuals []float32, i int) []int {

@@ -19,7 +19,7 @@ type WideScorer struct {
 	found  []neighbour
 }
 
-// Score sets scores to those of the last len(scores) points of points, dim numbers each, among them and the virtual points,
+// Score sets scores to the scores of the last len(scores) points of points, dim numbers each, among them and the virtual points,
 // whose counts are counts. Many searches are run by parallel:
 // f(0) to f(n-1), perhaps several at a time, each of at most `each` points. Once done reports true it returns early, and scores
 // are undefined.

@@ -2,7 +2,7 @@ package quality
 
 import "slices"
 
-// Change measures how well change points agree with those of several annotators, by the
+// Change measures how well change points agree with several annotators', by the
 // two measures of van den Burg & Williams 2020.
 type Change struct {
 	Covering              float64
@@ -12,8 +12,8 @@ type Change struct {
 // Margin is the largest distance of a found change point from an annotated one, in samples.
 const Margin = 5
 
-// ChangeOf compares change points found in a series of n samples with those of its
-// annotators. A change point is the first sample after the change; 0 counts as one
+// ChangeOf compares change points found in a series of n samples with its
+// annotators' points. A change point is the first sample after the change; 0 counts as one
 // everywhere, found and annotated.
 func ChangeOf(annotations [][]int, found []int, n int) Change {
 	all := []int{}

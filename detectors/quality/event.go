@@ -9,7 +9,7 @@ import (
 
 // eventCounts are the counts of one series for the measures by anomaly.
 type eventCounts struct {
-	opened, wrong int // anomalies that the detector opened, and those of them outside of labels
+	opened, wrong int // anomalies that the detector opened, and how many of them lie outside of labels
 	runs, found   int // labelled anomalies, and those with a detected sample
 	volume        float64
 	plain         int     // unlabelled samples

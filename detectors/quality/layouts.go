@@ -14,7 +14,7 @@ import (
 // skabTrain is the number of samples at the start of each SKAB series that its rules train on.
 const skabTrain = 400
 
-// isSKAB reports whether a file begins as those of SKAB do.
+// isSKAB reports whether a file begins as SKAB's files do.
 func isSKAB(files map[string]string) bool {
 	for name, file := range files {
 		if strings.HasSuffix(name, ".csv") && strings.HasPrefix(firstLine(file), "datetime;") {

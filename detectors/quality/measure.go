@@ -150,7 +150,7 @@ type Results struct {
 	Place int
 }
 
-// NewResults returns those of a detector without scores for n samples.
+// NewResults returns the results of a detector without scores for n samples.
 func NewResults(n int) Results {
 	none := slices.Repeat([]float64{Never}, n)
 	return Results{Place: -1, Scores: none, Exceeds: make([]bool, n), Opened: slices.Clone(none)}

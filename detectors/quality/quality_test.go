@@ -15,7 +15,7 @@ func equal(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// The values that NAB's documentation of its scoring function gives.
+// TestScaledSigmoid compares with the values that NAB's documentation of its scoring function gives.
 func TestScaledSigmoid(t *testing.T) {
 	f := func(y, want float64) {
 		t.Helper()

@@ -24,7 +24,7 @@ type Series struct {
 	Times  []int64   // microseconds; one second a sample where the set has no times
 	Values []float64 // Dim a sample, NaN where missing
 	Train  int       // samples at the start that are not measured
-	Timed  bool      // Times are those of the set
+	Timed  bool      // the set has the Times
 
 	Labels  []bool  // anomalous samples; nil for a set of change points
 	Windows []Span  // NAB: its windows, of the samples counted from 0

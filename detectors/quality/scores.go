@@ -8,7 +8,7 @@ import (
 )
 
 // ReadScores replaces the values of every series by the scores of other programs, so that these are judged and measured
-// like those of a detector. dir holds a table <name of the series>.csv, or .csv.gz, for each series: a column for each
+// like a detector's. dir holds a table <name of the series>.csv, or .csv.gz, for each series: a column for each
 // program, under its name, and a row for each sample. nan is no score, and so is an empty field if there are several
 // programs. It returns the names, which are the same in every table. Period remains the original values' period.
 func ReadScores(dir string, set []Series) (names []string, err error) {

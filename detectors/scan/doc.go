@@ -9,10 +9,10 @@
 // of trials, or what was counted in earlier times. Both are int64, so that sums are exact in any
 // order, equal rectangles are ties, and no residual such as 1e-16 counts over a baseline of 0
 // takes part. Multiply fractions by a power of ten: the ratio of [Poisson] and [Bernoulli]
-// is multiplied by that of the counts, and does not depend on the unit of Poisson's baselines.
+// is multiplied by the counts' factor, and does not depend on the unit of Poisson's baselines.
 // Sums up to [MaxTotal] are exact in float64 as well.
 //
-// With c and b the count and the baseline of a rectangle, C and B those of the grid, a rectangle
+// With c and b the count and the baseline of a rectangle, C and B the totals of the grid, a rectangle
 // is anomalous where c/b > C/B or, as the [Direction] says, c/b < C/B or either. The log-likelihood ratio of such a rectangle
 // compares the model
 // that has one parameter inside and another outside with the model that has one for all; of any other
@@ -24,11 +24,11 @@
 // A [Family] computes it as sums of the relative excess d = c-E, which do not cancel: see
 // [Poisson], [Bernoulli], [Normal] and [Exponential].
 //
-// The most anomalous rectangle has the largest ratio. Of equal ratios, to the bit, that of the
+// The most anomalous rectangle has the largest ratio. Of equal ratios, to the bit, the one with the
 // smallest area comes first, then the one whose lowest corner does: by y1, x1, y2, x2. The k-th
 // region has the largest ratio among the rectangles that share no cell with the k-1
-// before. A limit of rows and columns leaves larger rectangles out; the totals remain those of the
-// grid.
+// before. A limit of rows and columns leaves larger rectangles out; the totals remain the
+// grid's.
 //
 // The ratio of one given rectangle is asymptotically distributed as chi-square over two, but
 // the ratio of the largest among all rectangles is not, contrary to the paper.
@@ -43,7 +43,7 @@
 // are used here.
 //
 // Approximate, AX in the paper, does not compute the likelihood of the complement of a
-// rectangle: it sums up those of four parts of it, each with the best parameter for itself,
+// rectangle: it sums up the likelihoods of four parts of it, each with the best parameter for itself,
 // which is at least as much. That is an upper bound of the ratio, and a rectangle whose bound
 // does not reach the best ratio so far is left out, so the result is exact; only the bound is
 // approximate. It pays where a family has no closed form.

@@ -14,7 +14,7 @@ const MaxTotal = 1 << 53
 // MaxCells is the largest number of cells of a grid.
 const MaxCells = 1 << 24
 
-// Grid has a count and a baseline for each cell, row after row: those of row y and column x
+// Grid has a count and a baseline for each cell, row after row: row y and column x
 // are at y*Cols+x.
 type Grid struct {
 	Rows, Cols      int

@@ -10,7 +10,7 @@ import (
 // a p-value, the rectangles. Each further region depends on those before.
 func Divides(top, replicates int) bool { return replicates > 0 || top == 1 }
 
-// Merge returns the result of a grid from those of the devices that divided its work. With null maps, each device has
+// Merge returns the result of a grid from the results of the devices that divided its work. With null maps, each device has
 // all regions and, in place of a p-value, the number of its null maps whose ratio reaches the region's (int64).
 // Without, each has the best of its rectangles.
 func Merge(params detectors.Words, portions []detectors.Result) detectors.Result {

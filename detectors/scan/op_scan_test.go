@@ -141,7 +141,7 @@ func TestScanNothing(t *testing.T) {
 	}
 }
 
-// TestScanPValues requires that the p-values of a block are those of package scan for the parameters of
+// TestScanPValues requires that the p-values of a block are package scan's for the parameters of
 // the op.
 func TestScanPValues(t *testing.T) {
 	x := cellsMap(2, 20)[2*before:]

@@ -27,16 +27,16 @@ const DefaultReplicates = 999
 //
 // Learnt baselines are themselves counts of earlier times, and as uncertain: taken as known, they would make the null maps
 // less varied than the counts are. So counts are drawn from an urn with a ball for each unit of the baselines, each returned with
-// another of its cell: given their total, counts have this distribution (Pólya's) if their rates are those of the earlier counts and
-// any rates were equally likely before. One draw in B+j-1, the j-th, repeats one of those before it, of which the numbers are
+// another of its cell: given their total, counts have this distribution (Pólya's) if their rates are the rates of the earlier counts and
+// any rates were equally likely before. One draw in B+j-1, the j-th, repeats one of the draws before it, of which the numbers are
 // computed again, so that draws can be made in any order. Above MaxCounted counts learnt baselines are taken as known.
 //
-// The random numbers are those of the grid's own key: the seed and all its counts and baselines. If all grids of a detector had
+// The random numbers are drawn with the grid's own key: the seed and all its counts and baselines. If all grids of a detector had
 // the same null maps, the chance of a false alarm would be one for all of them, off by a third of itself with 999 maps at 0.01.
 // The series and the time would do as well, but a task does not have them.
 //
 // A null map is a function of the grid, the seed and its number, to the bit: on all
-// processors where counts are drawn one by one, and on those of one architecture where halves are,
+// processors where counts are drawn one by one, and on processors of one architecture where halves are,
 // whose probabilities are rounded to about 1e-15 of each.
 type Replicates struct {
 	grid    *Grid

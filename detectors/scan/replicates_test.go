@@ -44,7 +44,7 @@ func replicates(t testing.TB, g *Grid, f Family, seed uint64, learnt ...bool) *R
 	return r
 }
 
-// TestReplicates compares means, variances and covariances with those of the multinomial and the
+// TestReplicates compares means, variances and covariances with the multinomial and the
 // hypergeometric distribution and, where the baselines are learnt, of Pólya's.
 func TestReplicates(t *testing.T) {
 	rng := seedtest.New(t)
@@ -265,7 +265,7 @@ func BenchmarkReplicates(b *testing.B) {
 }
 
 // TestFalseAlarms holds the share of windows without any region that have a p-value of 0.01 at most to 0.8 to 1.2 %, of five seeds and
-// of baselines that are learnt from 12 windows and from 100. The windows are those of series of 100 that are scored.
+// of baselines that are learnt from 12 windows and from 100. Series of 100 windows are scored.
 func TestFalseAlarms(t *testing.T) {
 	if os.Getenv("ODRADEK_LONG") == "" {
 		t.Skip("minutes on many cores: set ODRADEK_LONG=1")

@@ -134,7 +134,7 @@ func (s *scanner) best(found []Region, filters []*lines, enough float64, paralle
 }
 
 // seed finds a good region, so that the filter is good: among rectangles of sizes that are
-// powers of two, half of their size apart, those of the largest squared deviation in units
+// powers of two, half of their size apart, the ones with the largest squared deviation in units
 // of its variance.
 func (p *pass) seed() {
 	rate := float64(p.total.Count) / float64(p.total.Baseline)

@@ -31,7 +31,7 @@ func (s *split) String() string {
 	return fmt.Sprintf("%d of %d+%d, limited %v", s.n, s.left, s.right, s.limited)
 }
 
-// TestSplitProbability compares probabilities with those of the binomial and the hypergeometric
+// TestSplitProbability compares probabilities with the binomial and the hypergeometric
 // distribution, in exact fractions.
 func TestSplitProbability(t *testing.T) {
 	rng := seedtest.New(t)

@@ -22,7 +22,7 @@ import (
 //
 // Of the differences in units of their bin: the innovation of an AR(1) process, means with exponential weights of 1 to 1,024
 // samples (EWMA charts, Roberts 1959) of the differences and of 16 to 256 samples of the innovations' size, the mean of a whole bin
-// against its means of earlier periods, and the largest and smallest of three bins against those of earlier periods (a job that is
+// against its means of earlier periods, and the largest and smallest of three bins against the same of earlier periods (a job that is
 // missing). Each chart is in units of its own usual distance from its centre, so no independence of samples is assumed.
 //
 // # The score
@@ -81,7 +81,7 @@ const (
 
 	leastUnit   = 1e-300
 	alarmGain   = 0.1 // weight of samples above the threshold
-	shortMemory = 64  // samples: less than those of the charts that end last
+	shortMemory = 64  // samples: less than the memories of the charts that end last
 	mostSlow    = 256 // samples above the threshold by charts of long memory alone
 )
 

@@ -80,7 +80,7 @@ func TestBandPeriods(t *testing.T) {
 	}
 }
 
-// TestBandPeriodOf: the period of the autocorrelation is that of the series, fractions included, and there is none in noise.
+// TestBandPeriodOf: the period of the autocorrelation is the series' own, fractions included, and there is none in noise.
 func TestBandPeriodOf(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, want := range []float64{7, 12.5, 48, 87.3, 200, 0} {

@@ -165,7 +165,7 @@ func (d *band) Predict(r detectors.Rows, fresh int) (expected, spread float64) {
 	return r.X64[r.Row(fresh)*r.Dim+1] + float64(w.Float32(0)), float64(w.Float32(2))
 }
 
-// statisticNames say what each statistic is.
+// statisticName says what a statistic is.
 func statisticName(k int) string {
 	switch {
 	case k == ofInnovation:

@@ -12,7 +12,7 @@ import (
 	"odradek/detectors/signals"
 )
 
-// This file is op season: the deviation of a sample from those of the same time of day or of week. The method is
+// This file is op season: the deviation of a sample from the samples of the same time of day or of week. The method is
 // package detectors/season.
 
 // Op scores how far a sample is from the level of its time of day or of week.

@@ -404,7 +404,7 @@ func smooth(before, own, after float64) float64 {
 	return max(own, (2*own+before+after)/4, .5*before, .5*after)
 }
 
-// endedMean compares the mean of a bin that has ended with those of earlier periods, and learns it.
+// endedMean compares the mean of a bin that has ended with its means in earlier periods, and learns it.
 func (s *bandState) endedMean(d *sample, k int, p *profile) {
 	at := int(p.current)
 	b, before, after := p.bin(at), p.bin(at-1), p.bin(at+1)
@@ -444,7 +444,7 @@ func (s *bandState) endedMean(d *sample, k int, p *profile) {
 	p.put(at, &b)
 }
 
-// endedExtremes compares the largest and the smallest of the last three bins with those of earlier periods, and learns them.
+// endedExtremes compares the largest and the smallest of the last three bins with the same of earlier periods, and learns them.
 func (s *bandState) endedExtremes(d *sample, k int, p *profile) {
 	at := int(p.current)
 	b, before, after := p.bin(at), p.bin(at-1), p.bin(at+1)

@@ -61,7 +61,7 @@ const (
 )
 
 // Words returns the number of words of a series' state, all of them 0 at first: 1,184 bytes for
-// 96 bins. Levels are float64, since those of 1e9 with a spread of 0.001 have no digits for it in
+// 96 bins. Levels are float64, since levels of 1e9 with a spread of 0.001 have no digits for it in
 // float32.
 func (p *Params) Words() int { return header + binWords*p.Bins }
 

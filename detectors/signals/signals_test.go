@@ -37,7 +37,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestCase: a chain has as many rows as its first task needs, and those of the others and the extra ones behind them.
+// TestCase: a chain has as many rows as its first task needs, and behind them the others' rows and the extra ones.
 func TestCase(t *testing.T) {
 	row := Signal{"row", func(i, _ int) float64 { return float64(i) }}
 	c := Case("chain", window{}, 2, 3, []int{1, 4}, row)

@@ -106,7 +106,7 @@ func (z *zscore) Explain(r detectors.Rows, fresh, since int, expected, contribut
 	return detectors.OneReading(row, float64(r.X[row*r.Dim+most])-expected[most], contribution[most]*sum), true
 }
 
-// Describe returns the values before, and the mean and the deviation of those of the field with the largest score.
+// Describe returns the values before, and mean and deviation for the field with the largest score.
 func (z *zscore) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	n, row := z.Window()-1, r.Row(fresh)
 	e := detectors.Evidence{

@@ -36,12 +36,12 @@ const (
 )
 
 // Spread returns how far the definition's scores and its last feedback move when its
-// products with a matrix are as inexact as those of a simple float32 implementation:
+// products with a matrix are as inexact as a simple float32 implementation's:
 // the largest deviations of each that n random errors and coarse roundings cause.
 // Where Ritz values lie close together, one is close to the limit that counts it, or a
 // beta to the one that ends Lanczos, they are far larger than a rounding.
 func Spread(p *Params, x []float64, fresh int, a []float64, n int, rng *rand.Rand) (scores, next []float64) {
-	// Errors of the vector lean to the directions of large eigenvalues, those of the product to none.
+	// Errors of the vector lean to the directions of large eigenvalues, errors of the product to none.
 	size, random := 0.0, true
 	rough := func(m [][]float64, v []float64) []float64 {
 		if !random {

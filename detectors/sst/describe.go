@@ -69,8 +69,8 @@ func centred(w, gamma int, x []float64) (past, current [][]float64) {
 }
 
 // divide returns the share of each value of the present in what the past's directions leave of its trajectory matrix: the sum of
-// the squares on the value's antidiagonal, over that of all. Values at the ends are in few subsequences, and count for as little in
-// the score. The score is of the present's leading direction alone; this shows where in time the present differs from the past.
+// the squares on the value's antidiagonal, over the sum of all squares. Values at the ends are in few subsequences, and count for as
+// little in the score. The score is of the present's leading direction alone; this shows where in time the present differs from the past.
 func divide(current [][]float64, basis [][]float64) []float64 {
 	w := len(current)
 	rows := make([]float64, 2*w-1)

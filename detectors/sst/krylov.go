@@ -270,7 +270,7 @@ func twisted(d, e []float64, t float64) []float64 {
 		}
 		return p
 	}
-	// up[i] is e[i] over the pivot of row i from above, down[i] that of row i+1
+	// up[i] is e[i] over the pivot of row i from above, down[i] e[i] over the pivot of row i+1
 	// from below.
 	for i := range n - 1 {
 		p := d[i] - t

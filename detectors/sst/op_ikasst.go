@@ -291,11 +291,11 @@ func ikaCases(rng *rand.Rand) []detectors.Case {
 	for _, s := range signals.All(rng) {
 		add(IKAOpParams{Window: 20}, 1, []int{16, 1, 9}, s)
 	}
-	// Lengths of a task around those of a group of lanes and of a run.
+	// Lengths of a task around the lengths of a group of lanes and of a run.
 	for _, fresh := range []int{1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 20, 33} {
 		add(IKAOpParams{Window: 16, Rank: 2}, 1, []int{fresh}, signals.All(rng)[rng.IntN(3)])
 	}
-	// The smallest, and sizes around those of the vector kernels' blocks.
+	// The smallest, and sizes around the sizes of the vector kernels' blocks.
 	add(IKAOpParams{Window: 2, Rank: 1}, 1, []int{16, 3}, signals.All(rng)[0])
 	add(IKAOpParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals.All(rng)[0])
 	add(IKAOpParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals.All(rng)[1])

@@ -24,7 +24,7 @@ func TestSVDSSTSizes(t *testing.T) {
 	same := detectors.Must(NewIKA(IKAOpParams{Window: 100})).AppendFindings(nil, detectors.Rows{Dim: 1, Fresh: 2, X: x,
 		Scores: []float32{0.25, 0.5}})
 	if f := d.AppendFindings(nil, detectors.Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}}); !reflect.DeepEqual(f, same) {
-		t.Errorf("findings %v, those of ikasst are %v", f, same)
+		t.Errorf("findings %v, ikasst's are %v", f, same)
 	}
 	_, err := NewSVD(SVDOpParams{Window: 5, Rank: 5, Gamma: -1})
 	for _, want := range []string{"rank", "gamma"} {

@@ -7,7 +7,7 @@ import (
 )
 
 // This file says what a change score was computed from: the trajectories of past and present that the singular
-// spectrum transformations compare, whichever way they do.
+// spectrum transformations compare, by either way.
 
 // Compared gives the rows of a change score, in numbers of rows.
 type Compared struct {

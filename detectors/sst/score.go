@@ -47,7 +47,7 @@ type Scorer struct {
 	t       tridiagonals
 }
 
-// Score sets scores to those of the last len(scores) values of x, which has at
+// Score sets scores to the scores of the last len(scores) values of x, which has at
 // least p.Reads()+len(scores)-1. a is the feedback, w numbers, replaced by the
 // next.
 func (s *Scorer) Score(p *Params, scores, x, a []float32) {

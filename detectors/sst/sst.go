@@ -7,7 +7,7 @@
 //
 // A score reads the last 2w-1+gamma values of a series. The trajectory
 // (Hankel) matrix of the first 2w-1 of them, the past, is H1: element (i, j) is
-// value i+j. That of the last 2w-1, the current, is H2. Both are w by w and
+// value i+j. The matrix of the last 2w-1, the current, is H2. Both are w by w and
 // symmetric.
 //
 //  1. Both are centred: the mean of the 2(2w-1) numbers (those that both
@@ -20,7 +20,7 @@
 //     eigenvalues (Ritz values) approximate the largest of C and whose
 //     eigenvectors' first components are mu's coordinates along them. (Ueno
 //     and Suzumura print H1 for C. H1 is symmetric here, so Lanczos applies, but
-//     its eigenvalues are signed and the largest are not those of the largest
+//     its eigenvalues are signed and the largest are not the ones with the largest
 //     absolute value; Idé and Tsuda have C.)
 //  5. The score is 1 minus the sum of the squares of those first components
 //     over the r largest Ritz values: the share of mu outside of the past's

@@ -13,7 +13,7 @@ import (
 // that IKA-SST reads, centred as there. Then
 //
 //   - mu is the left singular vector of the largest singular value of H2,
-//   - u_1 to u_r are those of the r largest singular values of H1,
+//   - u_1 to u_r are the left singular vectors of the r largest singular values of H1,
 //   - the score is 1 minus the sum of the squares of mu'u_i, in [0, 1].
 //
 // No score depends on another. Where IKA-SST has rules for degenerate input they

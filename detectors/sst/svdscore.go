@@ -20,7 +20,7 @@ type SVDScorer struct {
 	window, mu    []float64
 }
 
-// Score sets scores to those of the last len(scores) values of x, which has at
+// Score sets scores to the scores of the last len(scores) values of x, which has at
 // least p.Reads()+len(scores)-1.
 func (s *SVDScorer) Score(p *SVDParams, scores, x []float32) {
 	scoreSVD(s, p, scores, x, vec.Sum)

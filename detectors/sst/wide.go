@@ -2,7 +2,7 @@ package sst
 
 import "odradek/detectors/vec"
 
-// ScoreWide sets scores to those of the last len(scores) values of x, as Define has them. a is the feedback, replaced by the next.
+// ScoreWide sets scores to the scores of the last len(scores) values of x, as Define has them. a is the feedback, replaced by the next.
 // A product with H1 H1' or H2 H2' is two with the Hankel matrix, so a score takes 2(p+k) w*w multiply-adds of float64.
 func ScoreWide(p *Params, scores []float32, x []float64, a []float32) {
 	feedback := make([]float64, len(a))

@@ -46,7 +46,7 @@ func TestBoundsOfBoundedScoresCanBeExceeded(t *testing.T) {
 	}
 }
 
-// The rate of uniform scores, whose opened form is exponential.
+// TestRateOfBoundedScores measures the rate of uniform scores, whose opened form is exponential.
 func TestRateOfBoundedScores(t *testing.T) {
 	rnd := seedtest.New(t)
 	r := New(Conformal, 0.001)

@@ -12,7 +12,7 @@ import "math"
 // scores. They are rare while there are at most rareTimes times as many rows as the rate lets scores exceed, or rareLeast, and
 // while at most a share of rareShare of the scores is in them. Nothing is counted without a ceiling, so that it comes back.
 //
-// The scores of ordinary samples may have a heavy tail, like that of a Pareto distribution of shape 3. At a rate below 1/(n+1), which the n
+// The scores of ordinary samples may have a heavy tail, like a Pareto distribution's of shape 3. At a rate below 1/(n+1), which the n
 // scores of a history do not show, clearSpreads is larger by the cube root of the ratio, as the quantiles of such a tail are, so that
 // the rate holds.
 //

@@ -202,7 +202,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// requireOrder requires that the order of a state is that of its ring.
+// requireOrder requires that the order of a state is its ring's.
 func requireOrder(t *testing.T, p *Params, state []float32) {
 	t.Helper()
 	n := min(Count(state), p.History)

@@ -67,7 +67,7 @@ func TestPerDay(t *testing.T) {
 	}
 }
 
-// TestPerDayIsConformal requires that at a constant distance the judgements are those of the conformal
+// TestPerDayIsConformal requires that at a constant distance the judgements are as with the conformal
 // threshold of the rate, which is at least the rate that the history supports.
 func TestPerDayIsConformal(t *testing.T) {
 	rng := seedtest.New(t)

@@ -7,8 +7,8 @@ import "math"
 // reports again a threshold of ten times the one that it reported and, once the threshold has been below a third of that one, ten times
 // the lowest one since then.
 //
-// The lowest threshold is that of the scores since the ring last began anew and of the ring before: of one to two histories. Thresholds
-// that are infinite or not above 0 have no multiples, and are left out.
+// The lowest threshold is the lowest for the scores since the ring last began anew and of the ring before: of one to two histories.
+// Thresholds that are infinite or not above 0 have no multiples, and are left out.
 //
 // A threshold changes nothing if it is at or above one number of the state, and below another one, as nearly all are. These numbers are
 // the lowest threshold since the ring began anew (the largest number before the first), and ten times the lowest one of both rings.
@@ -20,7 +20,7 @@ const (
 	falls = 3
 )
 
-// Risen returns from which threshold that of the last judgement has risen tenfold; 0: it has not. Save gave saved before the judgement.
+// Risen returns from which threshold the last judgement's has risen tenfold; 0: it has not. Save gave saved before the judgement.
 func Risen(saved, state []float32) (from float32) {
 	if was, is := saved[atHigh], state[atHigh]; is > was && was > 0 && wasRisen(state[atLow], is) {
 		return was / rises

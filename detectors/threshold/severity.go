@@ -9,7 +9,7 @@ import "math"
 // tenth of the history cannot raise much; a few faults do raise a threshold that is itself a quantile,
 // see usual.
 //
-// Where all scores of a history are 0, as those of a constant series are, there is no spread, and the
+// Where all scores of a history are 0, as a constant series' scores are, there is no spread, and the
 // smallest step exceeds as far as the largest. Such a score is taken to be one spread over the threshold.
 
 // severity is 50 for one spread over the threshold and 100/3 for each decade: 67 for

@@ -8,7 +8,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// TestSmoothing compares means with those of a slice of all scores, to the bit.
+// TestSmoothing compares means with means over a slice of all scores, to the bit.
 func TestSmoothing(t *testing.T) {
 	r := seedtest.New(t)
 	for range 30 {

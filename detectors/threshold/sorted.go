@@ -26,7 +26,7 @@ func lower(sorted []float32, x float32) int {
 	return lo
 }
 
-// lowers returns lower of x and of y. The loads of one search do not wait for those of the other, whose scores are mostly in
+// lowers returns lower of x and of y. The loads of one search do not wait for the loads of the other, whose scores are mostly in
 // none of the caches, so that both take little longer than one.
 func lowers(sorted []float32, x, y float32) (below, under int) {
 	n := len(sorted)

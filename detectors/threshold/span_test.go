@@ -9,7 +9,7 @@ import (
 )
 
 // TestSpan compares a history spread over time with a list of scores by the definition: all while there
-// are few, then the first of each slot in place of the oldest. Judgements are those of the same threshold
+// are few, then the first of each slot in place of the oldest. Judgements are as with the same threshold
 // without a span on the scores of that list; undone judgements leave no trace, and the front of a state
 // restores it.
 func TestSpan(t *testing.T) {

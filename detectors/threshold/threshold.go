@@ -72,7 +72,7 @@ type Params struct {
 	Decluster int
 
 	Bounded bool // scores lie in [0, 1]; see bounded.go
-	Runs    bool // scores count samples; those of a run are added when it has ended, see runs.go; not with a Span
+	Runs    bool // scores count samples; the scores of a run are added when it has ended, see runs.go; not with a Span
 }
 
 // Judgement is the judgement of one score.
@@ -404,7 +404,7 @@ func (p *Params) bound(state []float32, s *scores) float32 {
 }
 
 // cacheBound stores the bound, which holds while neither the removed nor the added
-// score is among those of the fit: seven times of eight.
+// score is among the scores of the fit: seven times of eight.
 func (p *Params) cacheBound(state []float32, s *scores, old, score, bound float32) {
 	if p.Kind != Conformal {
 		return

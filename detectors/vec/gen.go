@@ -48,7 +48,7 @@ func main() {
 // hankel prints the kernel of a Hankel product of elements of the given bytes.
 //
 // A register sums up each block of y. A block of x takes part in the product of
-// v[j] for one block of y and in that of v[j+lane] for the block before, so v
+// v[j] for one block of y and in the product of v[j+lane] for the block before, so v
 // is read in pairs a vector's lanes apart: that halves the loads, which would
 // be the limit, as most of them cross a cache line. The last block has a place
 // of its own and shares no load.

@@ -7,7 +7,7 @@ import (
 )
 
 // Line has points of one coordinate in ascending order. A point's nearest then lie
-// side by side, and Near finds those of all points in one pass. The zero value is ready.
+// side by side, and Near finds the nearest of all points in one pass. The zero value is ready.
 type Line struct {
 	X  []float64 // coordinates, ascending
 	At []int32   // the points' places as they came, ascending where coordinates are equal

@@ -27,7 +27,7 @@ func add64Go(dst, x, y []float64) {
 }
 
 // Merge takes the sums of two sets of numbers, and the sums of their squared differences from the set's
-// mean. It sets sum and square to those of both sets together. For sets of n1 and n2 numbers a is
+// mean. It sets sum and square to what both sets have together. For sets of n1 and n2 numbers a is
 // sqrt(n2/(n1*(n1+n2))) and b sqrt(n1/(n2*(n1+n2))). Squares are added up, and none subtracted, so that a
 // large mean costs them few digits. sum may be s1, square q1, and s2 and q2 later parts of these.
 func Merge(sum, square, s1, q1, s2, q2 []float64, a, b float64) {

@@ -7,7 +7,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// The largest sums are those of all runs, in assembly and in Go.
+// TestMaxRuns: the sums are the largest over all runs, in assembly and in Go.
 func TestMaxRuns(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 300 {

@@ -182,7 +182,7 @@ func LaneScale(dst []float32, h *[Lanes]float32, x []float32) {
 	laneScaleGo(dst, h, x)
 }
 
-// LaneMoments sets h[l] to the sum over i of s[i]*v[i*Lanes+l], and k[l] to that
+// LaneMoments sets h[l] to the sum over i of s[i]*v[i*Lanes+l], and k[l] to the sum
 // of v[i*Lanes+l].
 func LaneMoments(h, k *[Lanes]float32, s, v []float32) {
 	same(len(s)*Lanes, len(v))

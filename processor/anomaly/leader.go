@@ -19,7 +19,7 @@ type MemberScore struct {
 	Time, Offset                   int64 // of the sample
 	Until                          int64 // last event time that the score covers
 	Ratio, Score, Threshold        float32
-	Expected, Actual, Contribution []float64  // kept, as those of Input
+	Expected, Actual, Contribution []float64  // kept, as Input's are
 	Deviation                      *Deviation // likewise; nil: not known
 	Range                          *Range     // of the field with the largest contribution; nil: not known
 }

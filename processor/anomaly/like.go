@@ -27,7 +27,7 @@ type Like struct {
 // far from what was expected as the false alarms.
 const Grace = 5
 
-// Bounds are those of the course of an anomaly that resembles false alarms.
+// Bounds are bounds of the course of an anomaly that resembles false alarms.
 type Bounds struct {
 	Most    float64 // the highest score
 	Least   float64 // the least that the highest score is after After, in microseconds
@@ -121,7 +121,7 @@ func decodeLike(d *changelog.Decoder) *Like {
 	return l
 }
 
-// exceedsRule reports whether an open anomaly like false alarms is not like them any more with a score over the threshold, or was
+// exceedsBounds reports whether an open anomaly like false alarms is not like them any more with a score over the threshold, or was
 // not with an earlier one that a replay has taken.
 func (l *life) exceedsBounds(in *Input) bool {
 	if !l.open || l.Like == nil {

@@ -209,8 +209,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// TestRecurringSeverity: an anomaly that recurs has at most the severity that its policy says, until it is higher than those before: then
-// it has that of its scores, in an update.
+// TestRecurringSeverity: an anomaly that recurs has at most the severity that its policy says, until it is higher than the ones
+// before: then it has its scores' severity, in an update.
 func TestRecurringSeverity(t *testing.T) {
 	for most, want := range map[uint8]uint8{0: 90, 49: 49, 66: 66, 95: 90} {
 		f := faults{t: t, policy: Policy{OpenAfter: 1, CloseAfter: 2, Release: 1, Recurring: most}}

@@ -31,7 +31,7 @@ type Input struct {
 	Deviation                      *Deviation
 	Located                        bool // the detector knows where readings deviate; one without says nothing of the start
 
-	// Values returns the range of the values of a field that the score covers, the sample's included, as Cover does from that of earlier
+	// Values returns the range of the values of a field that the score covers, the sample's included, as Cover does from the range of earlier
 	// scores; nil: not known.
 	Values func(field int, last *Range) Range
 
@@ -179,7 +179,7 @@ func (l *life) stale(r *Policy) bool {
 
 // Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one that is not like false
 // alarms any more, or one below major where a critical score follows scores under the threshold, or one, open or pending, that is
-// elsewhere, where the region of a score over the threshold overlaps that of its last score by less than Overlap. The caller then
+// elsewhere, where the region of a score over the threshold overlaps its last score's region by less than Overlap. The caller then
 // calls Step with the same input, which Leave may have changed so that it opens an anomaly that is like none. With emit, Leave
 // returns the close of an open anomaly; without, the anomaly stays open.
 func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {

@@ -41,7 +41,7 @@ func writeChanges(to Output) func(*Writer, *Payload, *state.State, *metrics.Work
 	}
 }
 
-// writeChanges encodes the changes of one of the topics: those of anomalies in shadow mode, or the others. The status page
+// writeChanges encodes the changes of one of the topics: changes of anomalies in shadow mode, or the others. The status page
 // shows the others alone.
 func (w *Writer) writeChanges(to Output, p *Payload, list []state.EventRow, work *metrics.Work, now time.Time) (bytes int, err error) {
 	ms, shadow := now.UnixMilli(), to == ShadowAnomalies

@@ -30,8 +30,8 @@ func records(t *testing.T, headers [][]record.Header) (list []record.Record) {
 	return list
 }
 
-// Headers are there from CarryWindow before the committed offset on, regardless of what is rolled back and noted again, and are
-// those of the record.
+// TestCarried: headers are there from CarryWindow before the committed offset on, regardless of what is rolled back and noted again,
+// and are the record's.
 func TestCarried(t *testing.T) {
 	r := seedtest.New(t)
 	names := []string{"traceparent", "x-site"}

@@ -153,7 +153,7 @@ type Handle[P comparable] struct {
 	epoch  uint64 // of the partition's results
 }
 
-// Renew makes the results that follow those of the present epoch.
+// Renew makes the results that follow belong to the present epoch.
 func (h *Handle[P]) Renew() { h.epoch = h.Cycles.now() }
 
 // Stale reports whether the partition's results are of an abandoned epoch.

@@ -152,7 +152,7 @@ func (p *Payload) Has(topic string) (has bool) {
 	return has
 }
 
-// Stats adds the payload's numbers of records and bytes to those of its cycle.
+// Stats adds the payload's numbers of records and bytes to its cycle's.
 func (p *Payload) Stats(s *metrics.CycleStats) {
 	s.Outputs = map[string]int{}
 	for o := range Outputs {

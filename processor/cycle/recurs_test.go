@@ -8,7 +8,7 @@ import (
 	"odradek/processor/state"
 )
 
-// TestRecurring: what recurs is said in words, with the time of day where the period is about that of days; records and their sentences
+// TestRecurring: what recurs is said in words, with the time of day where the period is about a number of days; records and their sentences
 // have it.
 func TestRecurring(t *testing.T) {
 	start := time.Date(2026, 3, 7, 2, 5, 59, 0, time.UTC).UnixMicro()

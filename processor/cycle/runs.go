@@ -38,7 +38,7 @@ func (r *runs) link(rows []state.Row) {
 	}
 }
 
-// writeRuns encodes rows as runs. Those of a series come by detector, each detector's in their order.
+// writeRuns encodes rows as runs. The rows of a series come by detector, each detector's in their order.
 func (w *Writer) writeRuns(to *target, ms int64, rows []state.Row) (bytes int, err error) {
 	r := w.runs
 	r.link(rows)

@@ -132,7 +132,7 @@ func TestAlarmOf(t *testing.T) {
 	if a := AlarmOf(&first, &last); a == nil || *a != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}
-	ofAny, ofLast, wants := first, last, want // an ensemble's: the scores are those of its member
+	ofAny, ofLast, wants := first, last, want // an ensemble's: the scores are its member's
 	ofAny.PeakScore, ofAny.Member = 2, &output.Member{Name: "m", Score: 50, Samples: 1, PeakTime: 95}
 	ofLast.PeakScore, ofLast.Member = 3, &output.Member{Name: "m", Score: 70, Samples: 6, PeakTime: 120}
 	wants.Detector, wants.Opened, wants.Peak, wants.Samples, wants.Lasted = "d/m", 50, 70, 6, 30

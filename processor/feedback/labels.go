@@ -77,7 +77,7 @@ func Until(opening *output.Alarm, last *output.Anomaly) output.Alarm {
 	return a
 }
 
-// ownOf returns what the scores of an anomaly say: of an ensemble of any those of the member that it speaks for.
+// ownOf returns what the scores of an anomaly say: of an ensemble of any, the scores of the member that it speaks for.
 func ownOf(a *output.Anomaly) output.Member {
 	if a.Member != nil {
 		return *a.Member

@@ -294,7 +294,7 @@ func (b *broker) answer(s *FetchSource, p *part) {
 
 // mayLag reports whether a batch at the position that leads past the end of the log
 // may be good nevertheless, because the response has an old high watermark. A broker takes it before it
-// reads, so records that are appended meanwhile lie past it, and that of a new leader may lag.
+// reads, so records that are appended meanwhile lie past it, and a new leader's may lag.
 // The response to a later request has a later one. Fetcher.mu is held.
 func (s *FetchSource) mayLag() bool {
 	if s.pastAt != s.position {

@@ -125,8 +125,8 @@ type partitionError struct {
 func (e partitionError) Error() string { return fmt.Sprintf("%s: %v", e.tp, newCodeError(e.code)) }
 func (e partitionError) Unwrap() error { return e.code }
 
-// worst picks the error to act on from those of one request: the gravest, the
-// first of those. One partition often explains the others
+// worst picks the error to act on from the errors of one request: the gravest, of
+// equals the first. One partition often explains the others
 // (OPERATION_NOT_ATTEMPTED), so that code counts only if there is no other.
 func worst(errs []error) error {
 	var out error

@@ -37,7 +37,7 @@ func newCluster(t *transport) *Cluster {
 // roundTrip sends m to a broker (-1: any) and returns the response. The request
 // ends at the context's deadline or after Config.RequestTimeout, whichever is
 // first; Metadata and FindCoordinator are given a sixth of that time for each broker
-// that is tried. Errors are those of RoundTripWithin.
+// that is tried. It returns RoundTripWithin's errors.
 func (c *Cluster) roundTrip(ctx context.Context, broker int32, m protocol.Message) (protocol.Message, error) {
 	return c.RoundTripWithin(ctx, c.transport.timeoutOf(m), broker, m)
 }

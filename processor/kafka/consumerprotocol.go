@@ -224,7 +224,7 @@ func (m *Member) named(ctx context.Context, assignment map[topicID][]int32, topi
 			if _, err := m.c.RoundTripWithin(ctx, m.c.RequestTimeout()/6, -1, q); err != nil {
 				return nil, err
 			}
-			maps.Copy(m.ids, q.ids) // those of topics that are held and no longer subscribed to stay: a heartbeat has to say so
+			maps.Copy(m.ids, q.ids) // the ids of topics that are held and no longer subscribed to stay: a heartbeat has to say so
 			name, ok = known(id)
 		}
 		for _, p := range partitions {

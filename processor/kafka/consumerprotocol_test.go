@@ -196,7 +196,7 @@ func (l logged) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestConsumerProtocolBesideClassic: a member waits for those of the classic protocol to leave the group, and its log says so.
+// TestConsumerProtocolBesideClassic: a member waits for members of the classic protocol to leave the group, and its log says so.
 func TestConsumerProtocolBesideClassic(t *testing.T) {
 	t.Parallel()
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})

@@ -524,7 +524,7 @@ type look struct {
 	counts map[string]int // of their partitions; nil: the request failed
 }
 
-// compare compares the topics with those of the subscription, and the partition counts with those that the assignment was made
+// compare compares the topics with the subscription's, and the partition counts with the ones that the assignment was made
 // for. A member with another subscription joins again. Where counts differ the leader joins again, to make a new plan. Another member
 // waits for that until the second comparison: a static leader that has restarted does not
 // learn that it is the leader (KIP-814), and the leader does not learn of a static

@@ -28,7 +28,7 @@ type outgoing struct {
 }
 
 // Produce sends the batches and returns when all in-sync replicas have them.
-// Batches of a partition go one after the other, as sequence numbers ask; those
+// Batches of a partition go one after the other, as sequence numbers ask; batches
 // of different partitions do not wait for one another: a leader has up to
 // leaderRequests requests in flight, and while it works on these the next batches
 // are sealed. What a broker cannot take at the moment (no leader, too few

@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// exchanged is a connection whose other side has answered already.
 // TestProduceRequest reads what is written with another client's decoder.
 func TestProduceRequest(t *testing.T) {
 	r := seedtest.New(t)

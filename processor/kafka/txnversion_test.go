@@ -16,7 +16,7 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestBrokerFeatures reads responses as another client's codec writes them, and those of a broker that lacks the version.
+// TestBrokerFeatures reads responses as another client's codec writes them, and responses of a broker that lacks the version.
 func TestBrokerFeatures(t *testing.T) {
 	full := kmsg.NewPtrApiVersionsResponse()
 	full.Version = 3

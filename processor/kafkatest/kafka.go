@@ -228,7 +228,7 @@ func properties(o Options) map[string]string {
 		// Transactions that time out are looked for every 0.5 s instead of 10.
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 		// Kafka's default: what the worker writes has to outlive the test in the topics
-		// that it makes (CreateTopic makes those of the tests). What a topic asks for in
+		// that it makes (CreateTopic makes the tests' topics). What a topic asks for in
 		// retention, compaction and deletion happens while a test looks.
 		"log.retention.ms":                "604800000",
 		"log.retention.check.interval.ms": "2000",

@@ -30,7 +30,7 @@ import (
 //	                           duplicate + aggregated + dead_lettered + forwarded + held + held_revoked +
 //	                           held_evicted + backfilled
 //
-// where further_samples are those of records beyond the first of each, and held is what waits for its turn in event time now.
+// where further_samples are the samples of a record beyond its first, and held is what waits for its turn in event time now.
 //
 // A nil *Metrics counts nothing.
 type Metrics struct {
@@ -194,7 +194,7 @@ func New(outputs ...string) *Metrics {
 	m.anomalies = counter("anomalies_total", "Changes of anomalies published by committed cycles: open, update, close.", "detector", "kind")
 	m.shadow = counter("shadow_anomalies_total", "The same of detectors in shadow mode, published to a topic of their own.",
 		"detector", "kind")
-	m.marked = counter("marked_anomalies_total", "Those of anomalies_total that are like labelled false alarms.", "detector", "kind")
+	m.marked = counter("marked_anomalies_total", "Anomalies of anomalies_total that are like labelled false alarms.", "detector", "kind")
 	m.rises = counter("threshold_rises_total", "Thresholds of series that have risen tenfold within their history of scores.", "detector")
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
@@ -213,7 +213,7 @@ func New(outputs ...string) *Metrics {
 	m.changelogBytes = plain("changelog_bytes_total", "Bytes written to changelogs by committed cycles, before compression.")
 
 	m.tasks = plain("executor_tasks_total",
-		"Detector tasks executed in batches, those of a restore and of cycles that were rolled back included.")
+		"Detector tasks executed in batches, also in a restore and in cycles that were rolled back.")
 
 	m.cycleRecords = sizes("cycle_records", "Input records of a committed cycle.", 1)
 	m.cycleBytes = sizes("cycle_bytes", "Bytes written by a committed cycle.", 256)
@@ -453,7 +453,7 @@ type pace struct {
 }
 
 // Paced sets the size at which the cycles of a group are full, and whether brokers take less than its input brings. Of several
-// groups the metrics are those of the slowest.
+// groups the metrics show the slowest.
 func (m *Metrics) Paced(group string, limit int, backpressure bool) {
 	if m == nil {
 		return

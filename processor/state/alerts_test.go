@@ -185,7 +185,7 @@ func TestDetectorGetsThreshold(t *testing.T) {
 	x.want("a/high(0) open recovered@4#3 r1", "a/high(0) close recovered@6#5 r2")
 }
 
-// An anomaly that is still open when its key is evicted, in the order of the
+// TestOpenWhenEvicted: an anomaly that is still open when its key is evicted closes, in the order of the
 // samples although the opening score comes in after the eviction.
 func TestOpenWhenEvicted(t *testing.T) {
 	cfg := watched()
@@ -468,7 +468,7 @@ func TestScoreThatIsNotANumber(t *testing.T) {
 	x.want("a/high(0) open recovered@2#1 r1", "a/high(0) close recovered@10#8 r2")
 }
 
-// TestReplayOnAnotherExecutor: where replay's scores are not those of the first run,
+// TestReplayOnAnotherExecutor: where replay's scores differ from the first run's,
 // what is published still is one life after another: an open first, revisions one
 // after the other, at most one close.
 func TestReplayOnAnotherExecutor(t *testing.T) {

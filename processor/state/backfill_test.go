@@ -10,7 +10,7 @@ import (
 	"odradek/processor/anomaly"
 )
 
-// TestBackfill: behind the backfill the rows are those of a group that published everything, to the bit,
+// TestBackfill: behind the backfill the rows are as in a group that published everything, to the bit,
 // and below it there are none. Without anomalies the states are the same bytes, too.
 func TestBackfill(t *testing.T) {
 	r := seedtest.New(t)
@@ -47,7 +47,7 @@ func TestBackfill(t *testing.T) {
 		}
 		if quiet {
 			if !bytes.Equal(w.at(w.end).export, all.at(w.end).export) {
-				t.Fatal("the state differs from that of a group that published everything")
+				t.Fatal("the state differs from a group's that published everything")
 			}
 			same++
 		}

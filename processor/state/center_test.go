@@ -32,7 +32,7 @@ func xs(s *State, from int64, series []float64) map[int64][]float32 {
 	return out
 }
 
-// keeps reports how far the differences of neighbours in X are from those of the rows
+// keeps reports how far the differences of neighbours in X are from the differences of the rows
 // first to last of the series (numbers from 1), at most.
 func keeps(x []float32, series []float64, newest, first, last int64) float64 {
 	worst := 0.0

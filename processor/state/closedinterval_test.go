@@ -11,7 +11,7 @@ import (
 	"odradek/detectors/seedtest"
 )
 
-// A scripted step: a sample of the log, or an advance to a time before the next one.
+// closedStep is a scripted step: a sample of the log, or an advance to a time before the next one.
 type closedStep struct {
 	advance int64 // 0: a sample
 	sm      Sample

@@ -8,7 +8,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// TestCopies: the times, words and values of a task are those of its rows, although the ring has
+// TestCopies: the times, words and values of a task are its rows', although the ring has
 // moved on.
 func TestCopies(t *testing.T) {
 	sets := series.NewSets([]series.WindowConfig{{Columns: []int{0, 1}, Fingerprint: 1}},

@@ -12,7 +12,7 @@ import (
 // Kind says what a decision is about; see package rules.
 type Kind = rules.Kind
 
-// The kinds of decisions; see package rules. The State makes those of Eviction, Thresholds and Reading by itself, and of
+// The kinds of decisions; see package rules. The State makes decisions of Eviction, Thresholds and Reading by itself, and of
 // Advance by DecideAdvance; its caller makes the others by Decide.
 const (
 	Eviction      = rules.KindEviction      // a key is forgotten: keys.go

@@ -118,7 +118,7 @@ func (x *run) decide(sm *Sample) bool {
 }
 
 // TestDecisions: with random decisions of every kind, at random offsets, the
-// state after aborts and crashes is that of one undisturbed fold of the same
+// state after aborts and crashes is as after one undisturbed fold of the same
 // samples and the decisions that were committed.
 func TestDecisions(t *testing.T) {
 	r := seedtest.New(t)

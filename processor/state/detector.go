@@ -15,7 +15,7 @@ type detector struct {
 	span      detectors.Span   // of the parameters in packer.batch
 	model     *detectors.Model // that its tasks read; nil: none
 	origin    []float64        // the centers of its rows with a model
-	// sparing says how many rows a task reads; nil: those of the window.
+	// sparing says how many rows a task reads; nil: the window's rows.
 	sparing detectors.Sparing
 	// direct scores a task; nil: an executor does. inPlace: in the memory of the series' carry.
 	direct  func(r *detectors.Rows)

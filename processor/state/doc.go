@@ -22,7 +22,7 @@
 //	Fold     held if its time may be wrong (leapvotes.go)
 //	         key looked up; a late sample or a duplicate is counted by its Outcome and goes no further (fold.go, gate.go)
 //	         held until the watermark reaches it, if Lateness > 0 (package series)
-//	         values transformed, and with those of an interval made one sample (fold.go, intervals.go)
+//	         values transformed, and with the others of an interval made one sample (fold.go, intervals.go)
 //	         row into the key's windows (package series), progress of its detectors counted,
 //	         tasks that became due packed into the batch (fold.go, queue.go), or scored (direct.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
@@ -131,7 +131,7 @@
 //     has no change to publish, and publishes none: those that were published stand even
 //     where the executor that replays would find them elsewhere.
 //   - A silence opens and closes by the times of samples alone (silencewatch.go). Its
-//     state changes at once, but the event is added to Events after those of the tasks that
+//     state changes at once, but the event is added to Events after the events of the tasks that
 //     wait, as is the end of an evicted key, so that the order of Events does not
 //     depend on the batches either.
 //   - Anomalies of a detector that was removed, or replaced by one with another fingerprint, stay with

@@ -126,7 +126,7 @@ func (e *evictor[K]) Plan(watermark int64, expire bool) {
 }
 
 // Expired returns the keys whose newest sample is more than the TTL behind the watermark, but
-// not those of the sample at offset or that stay, in order of their last sample.
+// not the key of the sample at offset, nor keys that stay, in order of their last sample.
 func (e *evictor[K]) Expired(watermark, offset int64) []K {
 	limit := timeBefore(watermark, e.ttl)
 	if e.oldest >= limit {

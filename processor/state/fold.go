@@ -291,7 +291,7 @@ func (s *State) Misplaced(key []byte, values []float64) *series.PlaceError {
 	return nil
 }
 
-// ReadingOf returns how the record at offset is to be read; the values of its samples are then to be those of the
+// ReadingOf returns how the record at offset is to be read; the values of its samples are then to be the values of the
 // configured reading (rules.Translation). It is called for each record, before it is decoded, also for suspects below the
 // floor of a replay. Of a live record it decides on the configured reading where that is not in force. What another reading
 // releases of held samples goes to b.

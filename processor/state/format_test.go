@@ -25,7 +25,7 @@ type storedFixture struct {
 type storedRecord struct{ Key, Value []byte }
 
 // TestStoredFormat: the format of the changelog is what testdata/format-VERSION.json has. If it changes, its number does
-// (changelog.Version), and the fixture of the new one is written with -update; those of earlier ones stay, and are read as
+// (changelog.Version), and the fixture of the new one is written with -update; fixtures of earlier ones stay, and are read as
 // they were, or refused as an older version's. A flag more, with what it announces, keeps the number: a build that does not know the flag
 // refuses it, and the fixture of before stays as format-VERSION-1.json and so on.
 func TestStoredFormat(t *testing.T) {

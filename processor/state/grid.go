@@ -18,7 +18,7 @@ import (
 type Grids struct {
 	any     bool // a window is one of a grid
 	windows []gridWindow
-	// other: the reading in force is not the configured one, so that other detectors may read a series than those of its set.
+	// other: the reading in force is not the configured one, so that other detectors may read a series than its set has.
 	other bool
 	ends  heap.Heap[*Key] // keys by the ends of their open windows
 }
@@ -42,7 +42,7 @@ func newGrids(windows []series.WindowConfig) Grids {
 	return g
 }
 
-// follow has the grids count the series that those of a reading count.
+// follow has the grids count the series that the grids of a reading count.
 func (g *Grids) follow(in *rules.Reading, configured bool) {
 	g.other = !configured
 	for i := range g.windows {

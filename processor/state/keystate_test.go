@@ -37,7 +37,7 @@ func compareEvents(t *testing.T, got, want []flatEvent) {
 }
 
 // TestScoresAreAFunctionOfTheLog: for any chunks, batches, snapshots, aborts
-// and crashes, rows and state are those of one undisturbed fold.
+// and crashes, rows and state are as after one undisturbed fold.
 func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 	r := seedtest.New(t)
 	worlds, schedules := 16, 6

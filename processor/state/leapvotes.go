@@ -11,7 +11,7 @@ import (
 //
 // A sample whose time is more than a limit, the largest jump, past the partition's largest
 // one, and every sample of a partition that has no largest one yet, is a suspect: it is held,
-// moves nothing, and the next checkpoint.Jurors samples of the partition, of whichever key, vote on
+// moves nothing, and the next checkpoint.Jurors samples of the partition, of any key, vote on
 // it. A vote is for it if its own time is not earlier than the suspect's less the largest
 // jump. The majority accepts or rejects it; it is accepted, too, as soon as the largest time
 // has come within the jump of it. A suspect votes like any other sample, so a partition that
@@ -36,10 +36,10 @@ type leapVotes[S any] struct {
 	repaired checkpoint.Jump // of a repair
 	limit
 	list   []leapSuspect[S]         // in order of offset; replaced, never changed in place
-	recall []checkpoint.HeldSuspect // those of the floor that Recall has not found yet
+	recall []checkpoint.HeldSuspect // suspects of the floor that Recall has not found yet
 }
 
-// newLeapVotes returns a Jury without suspects, where jump microseconds are the largest jump (0: any).
+// newLeapVotes returns leapVotes without suspects, where jump microseconds are the largest jump (0: any).
 // The last bits of an offset number the samples of a record. clone copies the sample of a suspect, which
 // outlives the call that brings it.
 func newLeapVotes[S any](jump int64, bits uint8, clone func(S) S) leapVotes[S] {
@@ -59,7 +59,7 @@ func (j *leapVotes[S]) Init(f checkpoint.Floor) {
 	j.list, j.recall, j.repaired = nil, slices.Clone(f.Suspects), f.Jump
 }
 
-// Replay prepares the Jury for the sample of a replay at offset: it is judged as when live, or, below the offset up to
+// Replay prepares for the sample of a replay at offset: it is judged as when live, or, below the offset up to
 // which the watermark was repaired, as the repair says. It returns the number of suspects of the floor that the input does
 // not have any more.
 func (j *leapVotes[S]) Replay(offset int64) (lost int) {

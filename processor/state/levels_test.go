@@ -291,7 +291,7 @@ func rounding(n int, unit float64, define func(x []float64, fresh int) []float64
 }
 
 // isOnOneLevel reports whether a task that ends before a sample, in a series whose level changes at one, is scored in float32: where
-// all rows are at one level, or those of its points and perhaps the center.
+// all rows are at one level, or the rows of its points and perhaps the center.
 func (d *leveled) isOnOneLevel(end, change int) bool {
 	rows := detectors.TaskRows(d.detector, d.stride)
 	if d.detector.Op().Spec().Wide(d.detector.Params()) == detectors.WideFresh {

@@ -11,8 +11,8 @@ import (
 	"odradek/processor/state/series"
 )
 
-// Scores of op LOF with a summary, through State and executor, are those of the
-// definition on the rows of the window and the summary of all rows before.
+// TestLOFWithSummary: scores of op LOF with a summary, through State and executor, are the
+// definition's on the rows of the window and the summary of all rows before.
 func TestLOFWithSummary(t *testing.T) {
 	r := seedtest.New(t)
 	for _, p := range []lof.OpParams{

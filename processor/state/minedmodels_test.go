@@ -46,7 +46,7 @@ func testMinedModels(t *testing.T, p knn.SolvingSetParams) {
 	e := detectors.NewCPU(1)
 	defer e.Close()
 	scores := map[int64]float32{}
-	// fold folds samples, a few tasks a batch, and compares scores with those of the first time.
+	// fold folds samples, a few tasks a batch, and compares scores with the scores of the first time.
 	fold := func(s *State, part []Sample) {
 		b := e.Batch()
 		defer e.Release(b)
@@ -147,7 +147,7 @@ func interrupted(
 		s.EndReplay()
 	}
 	if !bytes.Equal(s.Export(nil), plain.Export(nil)) {
-		t.Error("the state is another than that of a run without a break")
+		t.Error("the state is another than after a run without a break")
 	}
 	if undone == 0 || restored == 0 {
 		t.Errorf("%d undone, %d restored", undone, restored)

@@ -1429,7 +1429,7 @@ func (m *model) group(k *modelKey, id [16]byte, time int64) *anomaly.Group {
 	return &anomaly.Group{ID: id, Since: time}
 }
 
-// fault returns the fault of an anomaly that opens, from all that was told of the key's anomalies of that mode so far: that of one which
+// fault returns the fault of an anomaly that opens, from all events of the key's anomalies of that mode so far: the fault of one that
 // has not closed, or is left, closed by the same score; nil: its own.
 func (m *model) fault(k *modelKey, shadow bool, left [16]byte) (fault *[16]byte) {
 	open := map[[16]byte][16]byte{}

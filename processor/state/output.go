@@ -38,7 +38,7 @@ func (o *Output) reset() {
 	o.changed.Reset()
 }
 
-// addEvent adds a change to Events and has its key snapshotted in the same cycle. That of
+// addEvent adds a change to Events and has its key snapshotted in the same cycle. The change of
 // an evicted key is in the record of its eviction.
 func (s *State) addEvent(e *EventRow) {
 	e.Behind = s.behind(e.Change.Offset)

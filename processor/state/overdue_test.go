@@ -88,8 +88,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOverdueDoesNotDependOnMarks: offsets behind the last sample, such as those of
-// transaction markers, release nothing until a sample comes, so that a replay, which
+// TestOverdueDoesNotDependOnMarks: offsets behind the last sample, such as
+// transaction markers', release nothing until a sample comes, so that a replay, which
 // has no marks there, releases the same.
 func TestOverdueDoesNotDependOnMarks(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 3}, 1)

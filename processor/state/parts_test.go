@@ -50,7 +50,7 @@ func TestHeldSamples(t *testing.T) {
 	for _, want := range []int64{10, 20, 30} {
 		due, ok := s.held.Due(30)
 		if !ok || due != k {
-			t.Fatalf("no sample is due at 30, that of %d is", want)
+			t.Fatalf("no sample is due at 30, the one of %d is", want)
 		}
 		if time, offset, values := s.popHeld(k, want != 20); time != want || values[0] != float64(want) || values[1] != -float64(offset) {
 			t.Errorf("taken is time %d, offset %d, %v, not time %d", time, offset, values, want)

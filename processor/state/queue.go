@@ -11,7 +11,7 @@ import (
 // This file packs the tasks of a partition's series into batches, and queues them until
 // they have scores.
 //
-// A task's rows are those of a full window (Setup.Full), or as many as the window has yet. Packed
+// A task's rows are a full window's (Setup.Full), or as many as the window has yet. Packed
 // as float32 they are centred on a value that runs of consecutive windows have in common
 // (detectors.CenterRows), so that their tasks can share rows in a batch. A window that changes its level is packed
 // as float64 (detectors.ChangesLevel).
@@ -43,8 +43,8 @@ type pendingTasks[K comparable] struct {
 
 // scoringTask is a task without scores yet, or something that waits behind one.
 // copies.words has from at on: times, the words of the fresh rows and, for a detector that
-// explains or has a guard, the columns' centers, and values and times of the fresh rows and of those before that a score covers; of a
-// warming-up row what WarmedUp returns. The first times are those of X, or of a steady task only those that its scores are
+// explains or has a guard, the columns' centers, and values and times of the fresh rows and of rows before that a score covers; of a
+// warming-up row what WarmedUp returns. The first times are the times of X, or of a steady task only the ones that its scores are
 // about (rowTimes).
 type scoringTask struct {
 	Detector *series.SetDetector
@@ -533,9 +533,9 @@ func (d *detector) narrow(dst []float32, x, y []uint64, count int64) (center flo
 	return center
 }
 
-// center sets p.centers to those of a task's columns: for a full window, those of its run
+// center sets p.centers to the centers of a task's columns: for a full window, of its run
 // of rows (detectors.CenterRows), the newest of which is the count-th of the key; otherwise,
-// or where a column has no value in the run, those of all rows of the task; the model's origin
+// or where a column has no value in the run, of all rows of the task; the model's origin
 // where there is one. It reports whether the next windows may have the same.
 func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) bool {
 	if d.model != nil {
@@ -553,7 +553,7 @@ func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) boo
 	return false
 }
 
-// scale sets p.scales to those of the rows that center has centred on.
+// scale sets p.scales to the scales of the rows that center has centred on.
 func (p *packer) scale(x, y []uint64, d *detector, rows int32, count int64, common bool) {
 	from, n := 0, int(rows)
 	if common {

@@ -56,7 +56,7 @@ var plantedFaults = map[string]struct {
 }
 
 // TestAnomalyShowsItsFault plants faults of several kinds for every op, and requires of the highest anomaly that its peak time is a
-// reading of the fault, that its actual values are those of this reading, and of a fault of one reading, where the op finds it, that
+// reading of the fault, that its actual values are this reading's, and of a fault of one reading, where the op finds it, that
 // the anomaly does not start before it. It does so for ensembles by each combination, too, of an anomaly that the ensemble makes.
 func TestAnomalyShowsItsFault(t *testing.T) {
 	rng := seedtest.New(t)
@@ -219,8 +219,8 @@ func watchedByOne(d detectors.Detector, stride int) *watchedBy {
 		Threshold: &params, Events: &anomaly.Policy{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2}}}}
 }
 
-// shown counts planted faults: those that were found, those of them whose peak is in the fault, whose actual values are those of the
-// reading there, those of one reading, and those of these that do not start before it.
+// shown counts planted faults: found; of these, places with the peak in the fault and values with the actual values of the
+// reading there; spikes of one reading, and how many of their anomalies do not start before it.
 type shown struct{ planted, found, places, values, spikes, starts int }
 
 func (s *shown) share(n int) float64 { return float64(n) / float64(s.found) }

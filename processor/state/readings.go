@@ -19,7 +19,7 @@ type readings struct {
 	configured rules.Reading
 	inForce    *rules.Reading
 	foreign    bool // samples of the reading in force are of other series
-	// unread reports the keys that no detector of the reading in force reads, unless they may fall silent; nil: those of the
+	// unread reports the keys that no detector of the reading in force reads, unless they may fall silent; nil: the keys of the
 	// configuration.
 	unread func(key []byte) bool
 	// unreadThen reports the same without regard to the configuration; nil: a detector of the reading in force reads all keys,
@@ -272,7 +272,7 @@ func (s *State) replacingBy(in *rules.Reading) (list []replacing) {
 	return list
 }
 
-// followKeys has detectors read the series that those of a reading read.
+// followKeys has detectors read the series that the detectors of a reading read.
 func (s *State) followKeys(in *rules.Reading, configured bool) {
 	none := unreadBy(in, func(d *rules.DetectorReading) bool { return !d.Ensemble() })
 	s.readings.unreadThen, s.readings.unread, s.readings.unjudged = nil, nil, nil
@@ -412,7 +412,7 @@ func (s *State) mismatches(from, committed int64) (list []checkpoint.Mismatch, u
 	return list, unreadable
 }
 
-// heldFormat says how held samples of a layout become those of the configured reading; see checkpoint.LoadTarget.
+// heldFormat says how held samples of a layout become samples of the configured reading; see checkpoint.LoadTarget.
 func (s *State) heldFormat(layout uint64) (from checkpoint.HeldFormat, t rules.Translation, ok bool) {
 	for d := s.decisions.Latest(rules.KindReading, nil); d != nil; d = d.Before() {
 		in := &d.Value.(*rules.Decided).Reading

@@ -13,7 +13,7 @@ import (
 	"odradek/processor/state/series"
 )
 
-// TestKNNByReference: scores by a reference set are those of the definition, from a series'
+// TestKNNByReference: scores by a reference set are the definition's, from a series'
 // first EMBED samples on, and do not depend on which tasks are of one batch.
 func TestKNNByReference(t *testing.T) {
 	r := seedtest.New(t)

@@ -501,7 +501,7 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 }
 
 // TestUndoneKey: at least once, the head of a key whose creation was undone is in the changelog. The fragments of the key's
-// next head, of which the last is missing, do not overwrite those of that head.
+// next head, of which the last is missing, do not overwrite the fragments of that head.
 func TestUndoneKey(t *testing.T) {
 	cfg := twoWindows()
 	cfg.MaxRecord = 1 // as small as it can be

@@ -100,7 +100,7 @@ func (s *State) undoRelease(o *undoOp[*Key], values []any) {
 	}
 }
 
-// undoRenew makes the numbers of units that keys have those of no unit.
+// undoRenew makes the numbers of units that keys have belong to no unit.
 func (s *State) undoRenew() {
 	for k := range s.Keys.All {
 		k.Unit = 0

@@ -141,7 +141,7 @@ func TestHeldSamplesOfAnEvictedKeyAreCounted(t *testing.T) {
 	}
 }
 
-// A task of one State leaves those of another in the same batch alone.
+// TestTwoStatesShareABatch: a task of one State leaves another's in the same batch alone.
 func TestTwoStatesShareABatch(t *testing.T) {
 	cfg := one(&fake{id: 3, window: 4, least: 2, carry: 2}, 2)
 	a, c, alone := New(cfg), New(cfg), New(cfg)
@@ -166,7 +166,7 @@ func TestTwoStatesShareABatch(t *testing.T) {
 	compareRows(t, flatten(a.Rows), flatten(alone.Rows))
 }
 
-// Rows of detectors that say Reach are those of AppendFindings.
+// TestSteady: rows of detectors that have Reach equal AppendFindings'.
 func TestSteady(t *testing.T) {
 	rows := func(d detectors.Detector) []flat {
 		cfg := benchConfig(5, 3)

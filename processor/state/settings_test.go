@@ -291,7 +291,7 @@ func otherSettings(r *rand.Rand, cfg, first *Config, try int) (*Config, string) 
 	return &c, strings.Join(what, "+")
 }
 
-// judges reports whether the detectors of a try have thresholds, which change; those of others have none, and change themselves.
+// judges reports whether the detectors of a try have thresholds, which change; detectors of others have none, and change themselves.
 // Both together would not be comparable: what is pending of a detector that is replaced depends on its keys' snapshots.
 func judges(try int) bool { return try%2 == 0 }
 
@@ -375,8 +375,8 @@ func withFields(r *rand.Rand, c, cfg, first *Config) {
 	}
 }
 
-// withKeys returns a configuration with detectors that read other series: not those of a length that they read in the first of the
-// configurations before, or those of one that they do not read there. Nothing is read again that was not read in between: state that
+// withKeys returns a configuration with detectors that read other series: not series of a length that they read in the first of the
+// configurations before, or series of one that they do not read there. Nothing is read again that was not read in between: state that
 // is still in the changelog is used again.
 func withKeys(r *rand.Rand, next *Config, configs []*Config, log []Sample) *Config {
 	c := *next

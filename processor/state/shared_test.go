@@ -212,7 +212,7 @@ func TestSharedRows(t *testing.T) {
 }
 
 // TestSmallWindowsShareNothing: tasks of windows that are packed in no time have rows of
-// their own, and nothing is left free behind them; those of longer ones share.
+// their own, and nothing is left free behind them; tasks of longer ones share.
 func TestSmallWindowsShareNothing(t *testing.T) {
 	for _, c := range []struct {
 		dim, window int

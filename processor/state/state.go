@@ -222,8 +222,8 @@ type Row struct {
 	// Threshold is the bound the score was judged by, as threshold.Judgement has it;
 	// NaN where it was not judged.
 	Threshold float32
-	// Behind is how many records after the one of Offset the log was read when the score became due: the record's offset
-	// subtracted from that of the sample or decision with which its task became due.
+	// Behind is how many records after the one of Offset the log was read when the score became due: the offset
+	// of the sample or decision with which its task became due, less the record's.
 	Behind uint32
 	// Remaining is how many further samples of the key come, at the least, until the first with a score: 1 where it is the next.
 	// 0 unless State is RowWarmingUp.
@@ -322,7 +322,7 @@ type State struct {
 	sets *series.Sets
 	slow bool // Fold has to take its slow path
 
-	// How far the log is folded. Within the State, offsets are those of samples (Config.Place).
+	// How far the log is folded. Within the State, offsets are samples' offsets (Config.Place).
 	bits      uint8       // Config.SampleBits
 	next      int64       // offsets below are folded
 	newest    int64       // the sample or the decision in whose turn things happen, for Row.Behind

@@ -26,8 +26,8 @@ type attached struct {
 	record any
 }
 
-// SuspectCounts are the samples that were held as suspects since New, and those of them that were accepted, less what
-// was rolled back. Counts[Rejected] has those that were rejected.
+// SuspectCounts are the samples that were held as suspects since New, and how many of them were accepted, less what
+// was rolled back. Counts[Rejected] has how many were rejected.
 type SuspectCounts struct{ Held, Accepted int64 }
 
 // Refusal is a suspect that was not folded: it is Rejected, or Late where its key had a later sample.

@@ -204,7 +204,7 @@ func (l *units[K, S]) open(start int64, saved S) {
 	l.Open.reset(start, saved)
 }
 
-// spareUnits is the number of units kept for reuse: at full load, those of the cycle that
+// spareUnits is the number of units kept for reuse: at full load, the units of the cycle that
 // is committed and of the next one.
 const spareUnits = 32
 

@@ -22,7 +22,7 @@ type Watched struct {
 	// Expected, Actual and Contribution are as in anomaly.Anomaly; nil: not known.
 	Expected, Actual, Contribution []float64
 	Deviation                      *anomaly.Deviation // of the score, likewise
-	// Terms and Shares are those of an ensemble's members, in their order: the score is the sum of the terms.
+	// Terms and Shares are the terms and shares of an ensemble's members, in their order: the score is the sum of the terms.
 	Terms, Shares []float64
 	TurnedAway    uint64 // members of an ensemble of any, by their bits, whose scores over their thresholds a gate has turned away
 	Open          bool   // an anomaly of the detector was open before the score

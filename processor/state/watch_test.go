@@ -35,7 +35,7 @@ func TestWatch(t *testing.T) {
 	}
 	s, rows := fold(func(w *Watched) {
 		if got := w.Task.Scores[w.Fresh]; got != w.Score {
-			t.Errorf("offset %d: score %v, that of its task is %v", w.Offset, w.Score, got)
+			t.Errorf("offset %d: score %v, its task's is %v", w.Offset, w.Score, got)
 		}
 		if len(w.Expected) != 1 || len(w.Actual) != 1 {
 			t.Errorf("offset %d: expected %v, actual %v", w.Offset, w.Expected, w.Actual)

@@ -623,7 +623,7 @@ func (x *run) compacted() []record {
 	return compact(x.changelog, x.changelog, x.r.IntN(2) == 0)
 }
 
-// compact keeps those of part that are the last of their key in all.
+// compact keeps the records of part that are the last of their key in all.
 func compact(part, all []record, tombstones bool) (out []record) {
 	last := map[string]int{}
 	for i, r := range all {

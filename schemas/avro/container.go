@@ -231,7 +231,7 @@ func (d *RunDecoder) Width() int { return d.p.layout.Width }
 
 // DecodeFirst decodes the first record of run, which has whole records, and returns the number of its bytes: the next
 // record begins there. It returns 0 with an error after which that is not known. key and
-// timestampMs stand for those of Kafka. It may be called from several goroutines.
+// timestampMs stand for Kafka's. It may be called from several goroutines.
 func (d *RunDecoder) DecodeFirst(run, key []byte, timestampMs int64, out *schemas.Reading) (n int, err error) {
 	return d.p.first(key, run, timestampMs, out)
 }

@@ -76,7 +76,7 @@ type Expression struct {
 
 	tree    *cel.Ast // in which paths are variables
 	program cel.Program
-	at      []int // where the operands of Paths are among those of the record
+	at      []int // where the operands of Paths are among the record's operands
 	missing []*types.Err
 	values  bool // the result is a number, else a condition
 }
@@ -300,7 +300,7 @@ func readable(text string) string {
 	return operator.ReplaceAllStringFunc(text, strings.NewReplacer("_", "", "@", "").Replace)
 }
 
-// Bind says where the operands of Paths are among those of a record.
+// Bind says where the operands of Paths are among a record's operands.
 func (e *Expression) Bind(at []int) { e.at = at }
 
 // Split cuts a list of expressions at its commas, those outside of brackets and texts.

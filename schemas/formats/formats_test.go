@@ -19,7 +19,7 @@ import (
 )
 
 // TestAuto: each record is read by the format of its schema, and with a format configured
-// only those of that format are.
+// only records of that format are read.
 func TestAuto(t *testing.T) {
 	f := schematest.NewRegistry(t)
 	framed := func(id int32, body []byte) []byte {

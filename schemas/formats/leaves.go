@@ -82,8 +82,8 @@ func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name s
 	return p.schema, nil
 }
 
-// indexes returns the indexes that name the message of a record in Protobuf whose value does not begin with them: those of its
-// header, or those of the first message.
+// indexes returns the indexes that name the message of a record in Protobuf whose value does not begin with them: the indexes in its
+// header, or the first message's.
 func indexes(header func(name string) ([]byte, bool)) []byte {
 	if header != nil {
 		if id, ok := header(schemas.SchemaIDHeader); ok {

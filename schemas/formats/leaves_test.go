@@ -9,7 +9,7 @@ import (
 	"odradek/schemas"
 )
 
-// leafTexts returns the leaves but nulls and those of paths that a format writes in a way of its own.
+// leafTexts returns the leaves but nulls and leaves of paths that a format writes in a way of its own.
 func leafTexts(list []schemas.Leaf) (texts []string) {
 	for _, l := range list {
 		if l.Kind != schemas.LeafNull && (l.Kind != schemas.LeafArray || l.Array == "") {

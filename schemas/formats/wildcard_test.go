@@ -17,7 +17,7 @@ import (
 	"odradek/schemas/avro"
 )
 
-// wildcardNames are those of fields, also some that a path escapes.
+// wildcardNames are names of fields, also some that a path escapes.
 var wildcardNames = []string{"a", "b", "c.d", "e/f", "g[1]", `h\i`, "j+k", "ö", "id", "at"}
 
 // tree returns an object of numbers, other values, and objects of these.

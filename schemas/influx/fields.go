@@ -7,7 +7,7 @@ import (
 	"odradek/schemas"
 )
 
-// fields are those of any line.
+// fields are the fields of any line.
 type fields struct{}
 
 // Find implements schemas.Fields.

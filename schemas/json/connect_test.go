@@ -17,8 +17,8 @@ import (
 var nan = math.NaN()
 
 // TestConnectDecimals reads records that org.apache.kafka:connect-json 3.9.0 has written (JsonConverter, with schemas.enable and
-// without): a Decimal with its scale in front or in the mapping, and Debezium's VariableScaleDecimal. The numbers are those of Java's
-// BigDecimal, rounded by math/big.
+// without): a Decimal with its scale in front or in the mapping, and Debezium's VariableScaleDecimal. The numbers are Java's
+// BigDecimals, rounded by math/big.
 func TestConnectDecimals(t *testing.T) {
 	f, err := os.Open("testdata/connect.jsonl")
 	if err != nil {

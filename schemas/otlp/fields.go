@@ -9,7 +9,7 @@ import (
 	"odradek/schemas"
 )
 
-// fields are those of any reading.
+// fields are the fields of any reading.
 type fields struct{}
 
 // Find implements schemas.Fields.

@@ -46,7 +46,7 @@ const (
 	pathTime       = "time"
 )
 
-// fixedLevels are those of the paths of one step that are parts of a key.
+// fixedLevels are the levels of the paths of one step that are parts of a key.
 var fixedLevels = map[string]level{pathScope: levelScope, pathName: levelMetric, pathUnit: levelMetric, pathType: levelMetric}
 
 // program reads the data points of records.
@@ -416,7 +416,7 @@ func (w *walk) reading(time uint64, v float64) error {
 	return nil
 }
 
-// part sets those of the fields value, gauge and counter that a reading has, and reports whether one of them is mapped.
+// part sets the fields value, gauge and counter as far as a reading has them, and reports whether one of them is mapped.
 func (w *walk) part(v float64, item *schemas.Reading) bool {
 	own := w.split[0]
 	if w.counter {

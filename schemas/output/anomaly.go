@@ -151,8 +151,8 @@ func (e *AnomalyEncoder) Number() *AnomalyEncoder {
 	return e
 }
 
-// Append appends one anomaly with its framing; Topic and Partition are those of
-// the encoder. Where dst has room nothing is allocated.
+// Append appends one anomaly with its framing; Topic and Partition are the
+// encoder's. Where dst has room nothing is allocated.
 func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	start := len(dst)
 	dst = e.append(dst, a)

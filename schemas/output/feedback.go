@@ -165,16 +165,16 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
 		f.Alarm = &Alarm{Detector: string(r.Text()), Series: string(r.Text()), Field: r.Int(), Side: uint8(r.Index(len(FeedbackDirections))),
 			Opened: r.Double(), Peak: r.Double()}
-		if r.More() { // none in those of the first version with alarms
+		if r.More() { // none in labels of the first version with alarms
 			f.Alarm.Samples, f.Alarm.Lasted, f.Alarm.First, f.Alarm.Apart = r.Long(), r.Long(), r.Double(), r.Double()
 		}
-		if r.More() { // nor in those of the second
+		if r.More() { // nor in labels of the second
 			f.Alarm.Initial, f.Alarm.Range = r.Double(), r.Double()
 		}
-		if r.More() { // nor in those of the third
+		if r.More() { // nor in labels of the third
 			f.Alarm.Early, f.Alarm.Held = r.Long(), r.Long()
 		}
-		if r.More() && r.Index(2) == 1 { // nor in those of the fourth
+		if r.More() && r.Index(2) == 1 { // nor in labels of the fourth
 			f.Alarm.Topic = string(r.Text())
 		}
 	}

@@ -111,7 +111,7 @@ func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []
 	return e
 }
 
-// Number makes e an encoder of NumberedScoreSchema. The offsets that it is then given are those of samples, whose last bits
+// Number makes e an encoder of NumberedScoreSchema. The offsets that it is then given are samples' offsets, whose last bits
 // are the sample's number in its record; without bits a record is one sample.
 func (e *ScoreEncoder) Number(bits uint8) *ScoreEncoder {
 	e.compiled, e.numbered, e.bits = compiledNumberedScore, true, bits

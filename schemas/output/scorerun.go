@@ -23,8 +23,8 @@ var compiledScoreRun = compile(ScoreRunSchema)
 // MaxRun is the most scores that the worker writes into one record.
 const MaxRun = 64
 
-// runVersion is the first field of a run. It is negative, so that its first byte is odd; that of a score's record, the length of
-// a key, is even.
+// runVersion is the first field of a run. It is negative, so that its first byte is odd; the first byte of a score's record, which
+// begins with the length of a key, is even.
 const runVersion = -1
 
 // RunScore is one score of a run.
@@ -156,7 +156,7 @@ func putOptional32(b []byte, v float32) int {
 	return 5
 }
 
-// DecodeScores appends the scores of a record of the scores topic to dst: the one of a record of a single score, or those of a run,
+// DecodeScores appends the scores of a record of the scores topic to dst: the one of a record of a single score, or all of a run,
 // in any framing or in JSON. The schema id is not compared with anything: the caller knows the topic. Keys may alias b.
 func DecodeScores(dst []Score, b []byte) ([]Score, error) {
 	body, err := unframe(b, compiledScore, compiledNumberedScore, compiledScoreRun)

@@ -77,8 +77,8 @@ func sameScores(a, b []Score) bool {
 	})
 }
 
-// TestRunsAreTheirScores: the scores of a run are, to the bit, those of as many records of one score, in each framing and in JSON, with
-// and without numbers of samples.
+// TestRunsAreTheirScores: the scores of a run are, to the bit, the scores of as many records of one score, in each framing and in
+// JSON, with and without numbers of samples.
 func TestRunsAreTheirScores(t *testing.T) {
 	r := seedtest.New(t)
 	names := []string{"vibration", "", "ü"}

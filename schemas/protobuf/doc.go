@@ -8,7 +8,7 @@
 //
 // # What a record means
 //
-// The rules are those of the Protobuf specification: the last occurrence of a field
+// The rules are the rules of the Protobuf specification: the last occurrence of a field
 // counts, repeated occurrences of a message are merged, a member of a oneof clears the
 // others, a field of another wire type than declared is unknown. The tests compare with
 // dynamicpb.

@@ -157,7 +157,7 @@ func nameFields(list []*descriptorpb.DescriptorProto) {
 	}
 }
 
-// file is a schema read for its fields: those of any of its messages, since a topic may have
+// file is a schema read for its fields: the fields of any of its messages, since a topic may have
 // several.
 type file struct {
 	protoreflect.FileDescriptor
@@ -395,7 +395,7 @@ func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
 // maxPaths bounds the list of a schema with many references between its messages.
 const maxPaths = 4096
 
-// Paths implements schemas.Fields. It lists those of the first message.
+// Paths implements schemas.Fields. It lists the paths of the first message.
 func (f *file) Paths(r schemas.Role) []string { return paths(f.Messages().Get(0), r) }
 
 // paths lists the paths in a message that suit a role.

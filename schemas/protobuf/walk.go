@@ -28,7 +28,7 @@ type moment struct {
 	nanos int32
 }
 
-// noNumber marks the value of a text that is no number until finish, tooLong that of a decimal of too many digits: NaNs that
+// noNumber marks the value of a text that is no number until finish, tooLong the value of a decimal of too many digits: NaNs that
 // no arithmetic and no decoder produces.
 var (
 	noNumber = math.Float64frombits(0x7ff8_0000_0bad_0002)

@@ -228,7 +228,7 @@ func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 }
 
 // SchemaByFingerprint searches all versions of subjects for the schema of
-// a CRC-64-AVRO fingerprint, with the errors of SchemaByID. fingerprints returns those of a schema.
+// a CRC-64-AVRO fingerprint, with the errors of SchemaByID. fingerprints returns the fingerprints of a schema.
 func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
 	fingerprints func(*schemas.Schema) []uint64) (*schemas.Schema, error) {
 	if !r.HasIDs() || len(subjects) == 0 {

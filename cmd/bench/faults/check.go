@@ -201,7 +201,7 @@ func count[K comparable](want, got map[K]uint64, res *Result, example func(K, st
 	}
 }
 
-// plain compares the scores of detector level with those of a program of 20 lines.
+// plain compares the scores of detector level with the scores that a program of 20 lines computes.
 func (o *outputs) plain(input []kafkatest.Record, res *Result) error {
 	before := map[string][]float64{}
 	for i := range input {

@@ -55,7 +55,7 @@ type Result struct {
 	Faults    int     `json:"faults"`    // that happened
 	Kills     int     `json:"kills"`     // of workers and nodes, among them
 	Records   int     `json:"records"`   // of the input
-	Scores    int     `json:"scores"`    // published, with those of warming up
+	Scores    int     `json:"scores"`    // published, scores while warming up included
 	Anomalies int     `json:"anomalies"` // records of the anomalies topic
 	Lost      int     `json:"lost"`      // outputs that the undisturbed worker published and this one did not, and inputs lost by the brokers
 	Doubled   int     `json:"doubled"`   // outputs that were there before, under the same identity

@@ -89,7 +89,7 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// TestPlain: the plain program's scores are those of a window by hand, and a score that is off is counted.
+// TestPlain: the plain program's scores equal a window's by hand, and a score that is off is counted.
 func TestPlain(t *testing.T) {
 	past := []float64{1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 2}
 	sd := math.Sqrt(14. / 15)

@@ -49,7 +49,7 @@ type worker struct {
 	addr string // of its metrics
 }
 
-// start starts a worker of the fleet. Those of even numbers are static members and come back under their name.
+// start starts a worker of the fleet. Workers with even numbers are static members and come back under their name.
 func (r *round) start(i int) (*worker, error) {
 	var brokers []string
 	for _, p := range r.proxies {

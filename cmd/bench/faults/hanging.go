@@ -25,7 +25,7 @@ type hanging struct {
 	kmsg.DescribeProducersResponseTopicPartitionActiveProducer
 }
 
-// endHanging ends the transactions that began before a time and are open, those of offsets last: workers wait for these.
+// endHanging ends the transactions that began before a time and are open, transactions with offsets last: workers wait for these.
 func (r *round) endHanging(before time.Time) error {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
 	defer cancel()
@@ -45,7 +45,7 @@ func (r *round) endHanging(before time.Time) error {
 	if err != nil {
 		return err
 	}
-	// Records of outputs may be older than the end of the transaction before; those of offsets are not.
+	// Records of outputs may be older than the end of the transaction before; records of offsets are not.
 	last := map[int64]int64{}
 	for _, h := range all {
 		last[h.ProducerID] = max(last[h.ProducerID], h.LastTimestamp)
@@ -99,7 +99,7 @@ type decision struct {
 	commit bool
 }
 
-// decisions returns those of each producer, in order.
+// decisions returns the decisions on each producer's transactions, in order.
 func (r *round) decisions(ctx context.Context) (map[int64][]decision, error) {
 	by := map[int64][]decision{}
 	err := r.c.Admin().ReadLog(ctx, "__transaction_state", func(rec *kgo.Record) error {

@@ -32,7 +32,7 @@ type Level struct {
 	Exceeded bool    `json:"exceeded"` // the limit is
 }
 
-// measures of worker w0, which never ends, but for those of the whole fleet.
+// measures of worker w0, which never ends, and some of the whole fleet.
 var measures = []struct {
 	name  string
 	limit float64 // the drift over half a run that is no leak

@@ -31,7 +31,7 @@ const (
 	DefaultDays     = 30
 )
 
-// backtestSettings are the settings of the measured run; those of -set override them.
+// backtestSettings are the settings of the measured run; -set overrides them.
 var backtestSettings = []string{
 	"DETECTORS=level,change,shape", "KEY_FIELD=sensor", "TIME_FIELD=time", "VALUE_FIELDS=value",
 	"DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=64", "DETECTOR_CHANGE_OP=ikasst", "DETECTOR_CHANGE_WINDOW=16",

@@ -13,7 +13,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// The transactions of commit: those of a fleet at full load, with the largest cycles, and at a
+// The transactions that commit measures: as a fleet makes them at full load, with the largest cycles, and at a
 // light one.
 const (
 	commitRecords = 463_000 // input records; fleet scores each twice

@@ -96,7 +96,7 @@ func (b *Bench) SizingCosts(ctx context.Context) (rows []testbed.Row, err error)
 	}, nil
 }
 
-// batch returns the records that pace writes together to a partition of the fleet: those of a millisecond, of a writer's share.
+// batch returns the records that pace writes together to a partition of the fleet: what a writer's share has in a millisecond.
 func (f *sizingFleet) batch() float64 {
 	return max(1, float64(f.series)*f.rate/1000/fleetWriters/fleetWriters)
 }

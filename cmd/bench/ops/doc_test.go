@@ -46,7 +46,7 @@ var (
 // floorThen is what a line says of the floor of its day.
 var floorThen = regexp.MustCompile(`[\d.e-]+% of the floor`)
 
-// numbers returns those of the line, and of what floors make of it today.
+// numbers returns the numbers of the line, and of what floors make of it today.
 func (r *resultLine) numbers() (all []float64) {
 	for _, v := range []*float64{r.Value, r.Baseline, r.Ratio} {
 		if v != nil {

@@ -84,7 +84,7 @@ func sstWork(w, fresh int) work {
 }
 
 // discordWork returns the work of left discords in float64, at half the rate of float32: products of the first scored row with all
-// subsequences of the longest length, of which those of the shorter ones are parts; for each further scored row as many, or steps of
+// subsequences of the longest length, of which the products of the shorter ones are parts; for each further scored row as many, or steps of
 // the recurrence where these are fewer; and means, deviations and correlations of each length.
 func discordWork(window, longest, lengths, scores, every int) work {
 	n := float64(window - 2*longest + 1)

@@ -1,6 +1,6 @@
 # kNN weights with trees of scipy and scikit-learn: the baselines of `bench knn-cpu`.
 # Arguments: points, dimensions, neighbours, workers, and an npz file of a table. Prints the
-# seconds of all weights of normal points by scipy's cKDTree, and with a table those of
+# seconds of all weights of normal points by scipy's cKDTree, and with a table the seconds of
 # scikit-learn's kneighbors.
 import sys
 import time

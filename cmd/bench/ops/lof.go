@@ -95,7 +95,7 @@ func (b *Bench) LOFWindows(ctx context.Context) ([]testbed.Row, error) {
 		b.Repeat, spread, brute)}, nil
 }
 
-// LOFStride also requires the scores to equal those of the whole windows, to the bit.
+// LOFStride also requires the scores to equal the whole windows' scores, to the bit.
 func (b *Bench) LOFStride(ctx context.Context) ([]testbed.Row, error) {
 	det, err := lof.New(lof.OpParams{Window: lofWindow, K: lofK})
 	if err != nil {

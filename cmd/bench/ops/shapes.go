@@ -22,7 +22,7 @@ type shape struct {
 	chain     int         // consecutive tasks of a key in a batch; 0 for 1
 	apart     bool        // consecutive tasks do not share their common rows
 	long      bool        // a CPU takes minutes
-	first     bool        // tasks have no carry, as those of new keys
+	first     bool        // tasks have no carry, as a new key's tasks have none
 	asked     bool        // measured only where -shapes names it
 	recording string      // the file of a recorded series
 	tables    string      // the folder of the tables

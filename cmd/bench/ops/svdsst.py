@@ -1,6 +1,6 @@
 # SVD-SST with numpy and scipy: the baselines of `bench svdsst-cpu`.
 # Arguments: window, rank. Prints scores a second of each of FORMS, which all give the
-# same scores; those of scipy only where it is installed.
+# same scores; forms of scipy only where it is installed.
 # Ide and Inoue's singular spectrum transformation (SDM 2005) of the present's and the
 # past's trajectory matrix. That is a w x w Hankel matrix H here, which is symmetric:
 # its singular values are the magnitudes of its eigenvalues.

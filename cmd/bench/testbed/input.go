@@ -174,7 +174,7 @@ func (in *Input) EvenMix(rng *rand.Rand) *KeyMix {
 // them in proportion to 1/k.
 func (in *Input) ZipfMix(rng *rand.Rand, hot float64) *KeyMix {
 	m := in.mix()
-	n := int(hot * DeckSize) // the first key's cards are those of index 0
+	n := int(hot * DeckSize) // the first key's cards have index 0
 	clear(m.Deck[:n])
 	sum := 0.0
 	for k := 1; k < len(m.Keys); k++ {

@@ -101,7 +101,7 @@ const MaxOthers = 0.08
 // Load has the processor times up to a moment.
 type Load struct{ busy, idle, ours time.Duration }
 
-// Load returns the machine's processor times and those of worker, brokers and this process together.
+// Load returns the processor times of the machine, and of worker, brokers and this process together.
 func (b *Bed) Load(w *Worker) Load {
 	busy, idle := MachineCPU()
 	return Load{busy, idle, w.CPU() + b.BrokerCPU() + ProcessCPU(os.Getpid())}

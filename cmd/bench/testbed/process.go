@@ -268,7 +268,7 @@ func sumMetrics(body []byte, names ...string) map[string]float64 {
 	return sums
 }
 
-// Heap returns the bytes of the worker's heap that are in use after a collection, and those of its state.
+// Heap returns the bytes of the worker's heap that are in use after a collection, and the bytes of its state.
 func (w *Worker) Heap() (live, state float64, err error) {
 	res, err := w.http.Get("http://" + w.pprof + "/debug/pprof/heap?gc=1")
 	if err != nil {
@@ -323,7 +323,7 @@ func (w *Worker) Cycles() (c Cycles, err error) {
 	return Cycles{m[records+"_count"], m[records+"_sum"], m[bytes], m[duration]}, err
 }
 
-// Since returns the cycles after those of before.
+// Since returns the cycles that c has beyond before.
 func (c Cycles) Since(before Cycles) Cycles {
 	return Cycles{c.Number - before.Number, c.Records - before.Records, c.Bytes - before.Bytes, c.Seconds - before.Seconds}
 }

@@ -31,7 +31,7 @@ type Bed struct {
 	children int
 }
 
-// Open starts the brokers and the registry, or uses those of the flags.
+// Open starts the brokers and the registry, or uses the ones that flags name.
 func (b *Bed) Open(ctx context.Context) (err error) {
 	if b.Cluster != nil {
 		return nil

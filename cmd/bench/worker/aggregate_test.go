@@ -13,7 +13,7 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// TestBenchAggregate: a worker's means of a small backlog are those of the input, and others are found.
+// TestBenchAggregate: a worker's means of a small backlog are the input's, and others are found.
 func TestBenchAggregate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

@@ -210,7 +210,7 @@ func (b *Bench) PathCPU(ctx context.Context) ([]testbed.Row, error) {
 	return r.rows(base, r.streams.CPU, r.franz.CPU, true), nil
 }
 
-// PathRate returns the records a second, the worker's beside those of each peer.
+// PathRate returns the records a second, the worker's beside each peer's.
 func (b *Bench) PathRate(ctx context.Context) ([]testbed.Row, error) {
 	r, err := b.path(ctx)
 	if err != nil {

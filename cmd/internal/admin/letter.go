@@ -51,7 +51,7 @@ type Letter struct {
 	Timestamp int64 // of the record, in milliseconds; of a whole batch the letter's
 	Key       []byte
 	Value     []byte
-	Headers   []record.Header // the record's own, without those of the worker and of Redrive
+	Headers   []record.Header // the record's own, without the headers that the worker and Redrive add
 
 	Class        string // "" where the worker has not written it
 	Field        string

@@ -57,7 +57,7 @@ func (e *examination) registry(ctx context.Context) {
 }
 
 // schemas checks the mapping against the newest schema of each input topic, and
-// that those of the outputs can be registered. The records decide whether a missing field is
+// that the outputs' schemas can be registered. The records decide whether a missing field is
 // a fault (judge).
 func (e *examination) schemas(ctx context.Context) {
 	e.unfit = map[string][]Finding{}

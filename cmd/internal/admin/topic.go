@@ -28,8 +28,8 @@ func OpenDeadLetters(ctx context.Context, client *kafka.Client, name string) (*T
 		return nil, fmt.Errorf("admin: topic %q: %w", name, err)
 	}
 	if !infos[name].Exists {
-		return nil, fmt.Errorf("admin: topic %q does not exist, or may not be described: is ODRADEK_DLQ_TOPIC, or ODRADEK_GROUP, that of "+
-			"the workers?", name)
+		return nil, fmt.Errorf("admin: topic %q does not exist, or may not be described: do the workers have this "+
+			"ODRADEK_DLQ_TOPIC, or ODRADEK_GROUP?", name)
 	}
 	t := &Topic{
 		Name:   name,

@@ -30,7 +30,7 @@ type DataSet struct {
 	next  int                       // series to be measured next
 	hear  func(series int, said []quality.Results)
 
-	// Changes takes each change of an anomaly of a detector, those of a series in order and of several series at once;
+	// Changes takes each change of an anomaly of a detector, the changes of a series in order and of several series at once;
 	// nil: nothing does.
 	Changes func(series int, e *state.EventRow)
 }

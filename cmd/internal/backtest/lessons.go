@@ -169,7 +169,7 @@ func (s *LessonShare) plus(o LessonShare) { s.Part, s.Of = s.Part+o.Part, s.Of+o
 // Measures count what the rules from labels do: the desired effect is Removed, the undesired one Lost.
 type Measures struct {
 	Rules   int         // rules derived; of Others, draws from which some were
-	Removed LessonShare // false alarms that the rules remove, of those of the labelled kinds that were not labelled
+	Removed LessonShare // false alarms that the rules remove, as a share of the unlabelled ones of labelled kinds
 	Lost    LessonShare // labelled anomalies of the data set that are not found any more, of those found without rules
 	Alone   LessonShare // as Lost, but counted for each series: with Lost, one of several series with the same labels is enough
 
@@ -287,7 +287,7 @@ func labels(alarms []*Alarm) (list []rules.Label) {
 	return list
 }
 
-// lose counts, by series, the labelled anomalies in which an alarm opened, and those of them whose alarms are all
+// lose counts, by series, the labelled anomalies in which an alarm opened, and how many of them have alarms that are all
 // removed until the anomaly ends: one that stops being like false alarms within it opens another, which finds it. Series that have their
 // labels in common find an anomaly together, which counts for the first of them, and each alone.
 func (l *Log) lose(by []Measures, removed func(a *Alarm, until int) bool) {

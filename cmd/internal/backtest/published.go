@@ -20,7 +20,7 @@ type publishedSpan struct {
 	openedAt int64
 }
 
-// ReadPublished reads the committed records of a topic of anomalies, and returns what they say of those of the input topic
+// ReadPublished reads the committed records of a topic of anomalies, and returns what they say of the anomalies of the input topic
 // source. Silences are no detector's, and are left out.
 func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchConfig, topic, source string) (Published, error) {
 	infos, err := client.Topics(ctx, topic)
@@ -74,8 +74,8 @@ func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchCon
 	return p, nil
 }
 
-// baseline returns what a detector's anomalies of a series are compared with: those of the detector of that name, or of all where
-// none of its has been published.
+// baseline returns the published anomalies that a detector's anomalies of a series are compared with: the same detector's, or all if it
+// has published none.
 func (p Published) baseline(detector, key string) (list []besideSpan) {
 	add := func(spans []publishedSpan) {
 		for _, s := range spans {

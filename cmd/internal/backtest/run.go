@@ -9,7 +9,7 @@
 //  2. A lane for each partition folds its rows (Lane) in a goroutine of its own.
 //     Its results depend on its partition's rows and their order alone: not on the
 //     number of cores, nor on the sizes of the batches of rows and of tasks.
-//  3. lane.tell takes scores and changes of anomalies, marks those of a series that is not
+//  3. lane.tell takes scores and changes of anomalies, marks the ones whose series is not
 //     warm yet (warmth), and collects the data of the tables, the report and the measures
 //     of a data set.
 //  4. Run joins the lanes' results into a Summary.
@@ -31,7 +31,7 @@ import (
 type Source interface {
 	// Partitions returns the partitions of the rows, at least one.
 	Partitions() []Partition
-	// Read sends all rows, those of a partition in order, until ctx ends. It may call send from several goroutines, but
+	// Read sends all rows, each partition's in order, until ctx ends. It may call send from several goroutines, but
 	// only from one at a time for a partition.
 	Read(ctx context.Context, send func(partition int, s *Share) error) error
 	// Total returns the amount to read, in the unit of Share.Done; 0 where it is unknown.
@@ -64,7 +64,7 @@ type Share struct {
 	Batch   *table.Batch // with a user of its own for the share
 	Rows    []uint32     // of the batch, rising; nil: all
 	First   int64        // offset of the first row; the others follow it
-	Offsets []int64      // if they do not: of each row of the batch, as state.Config.Place has them; those of a record are together
+	Offsets []int64      // if they do not: of each row of the batch, as state.Config.Place has them; a record's rows are together
 	Ahead   []int64      // state.Sample.Ahead of each row of the batch; nil: 0
 	Done    int64        // how much of the source has been read with this share
 	Last    bool         // the partition ends with it

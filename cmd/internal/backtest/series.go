@@ -67,11 +67,11 @@ func historyOf(r *threshold.Params) int64 {
 // seriesTrack is the state of one series in a run.
 type seriesTrack struct {
 	name        []byte
-	index       int // among those of its lane
+	index       int // among the series of its lane
 	samples     int64
 	first, last int64 // event times
 	dets        []track
-	state       *state.Config // its detectors are those of dets
+	state       *state.Config // its detectors are the ones in dets
 	plot        *plot         // nil: not drawn
 	labels      []labelled
 	labelOpen   bool // the last row was labelled

@@ -24,7 +24,7 @@ type TopicConfig struct {
 	Fetch   kafka.FetchConfig
 	Decoder schemas.Decoder
 	Series  []string      // names of the values of a reading that are series of their own; nil: a reading is one sample
-	State   *state.Config // that the samples are folded by; it numbers those of a record
+	State   *state.Config // that the samples are folded by; it numbers a record's samples
 	Topic   string
 	// From and To are offsets of every partition, times in RFC 3339, or earliest and end,
 	// To excluded.

@@ -27,7 +27,7 @@ type checker struct {
 	bad    map[string]bool // settings with a fault: follow-up faults are not reported
 }
 
-// validate adds to the faults of parsing those of the values, in the order of
+// validate adds the faults of values to the faults of parsing, in the order of
 // the settings.
 func (c *Config) validate(faults []Fault) []Fault {
 	k := &checker{c: c, faults: faults, bad: map[string]bool{}}
@@ -508,7 +508,7 @@ func (k *checker) mapping() {
 		fields = "SERIES_FIELDS"
 		k.seriesFields()
 	} else if i := slices.IndexFunc(m.ValueFields, schemas.IsWildcard); i >= 0 {
-		k.add(fields, fmt.Sprintf("%q: the values of a sample are the same each time, those of a wildcard are not", m.ValueFields[i]),
+		k.add(fields, fmt.Sprintf("%q: the values of a sample are the same each time, the values of a wildcard are not", m.ValueFields[i]),
 			"set "+Prefix+"SERIES_FIELDS in its place, which makes each number below the path a series")
 		return
 	}
@@ -692,7 +692,7 @@ func unjoin(err error) []error {
 }
 
 // FaultsOf returns the faults of settings whose names, less Prefix, begin with one of
-// names, and those of the settings file; all faults if there are no names.
+// names, and the faults of the settings file; all faults if there are no names.
 func FaultsOf(faults []Fault, names []string) []Fault {
 	if len(names) == 0 {
 		return faults

@@ -182,7 +182,7 @@ type detectSettings struct {
 	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Most event time between the openings of a group's first anomaly and of another one."`
 	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run without DETECTORS, as listed below. Settings of one of them override the preset's."`
 	Sensitivity string        `env:"SENSITIVITY" live:"true" envDefault:"normal" oneof:"low|normal|high" doc:"How easily the detectors of PRESET report: low has about half of normal's false anomalies and misses more, high two to three times as many. It changes the preset's thresholds, not those that are set. See docs/quality.md."`
-	Names       []string      `env:"DETECTORS" mapping:"true" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors, if the settings file has none."`
+	Names       []string      `env:"DETECTORS" mapping:"true" derived:"from ODRADEK_PRESET" doc:"Names of the detectors, if the settings file has none."`
 }
 
 type outputSettings struct {

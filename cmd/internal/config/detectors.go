@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"odradek/detectors"
-	_ "odradek/detectors/ops" // the settings are those of all ops
+	_ "odradek/detectors/ops" // all ops have settings here
 	"odradek/detectors/threshold"
 	"odradek/processor/state/rules"
 	"odradek/schemas/formats"

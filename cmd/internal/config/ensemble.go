@@ -251,7 +251,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	}
 	for _, name := range memberSettings {
 		if !k.c.isDefault(short + name) {
-			k.add(short+name, "an ensemble has none", "remove it, or set those of its members")
+			k.add(short+name, "an ensemble has none", "remove it, or set it for its members")
 		}
 	}
 	if v := d.values(none); v.Int("MIN_POINTS") > v.Int("MEMORY") {
@@ -270,7 +270,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	}
 }
 
-// ensembleSettings returns the settings behind the fingerprint of an ensemble, but for those of its members,
+// ensembleSettings returns the settings behind the fingerprint of an ensemble, but for its members' settings,
 // whose fingerprints it has.
 func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) processor.StateSettings {
 	s := processor.StateSettings{Detector: d.Name, Params: processor.Fingerprint(dc.Fingerprint)}

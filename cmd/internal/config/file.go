@@ -113,7 +113,7 @@ func (f *fileOfSettings) at(line int) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(f.path), line)
 }
 
-// locate adds the faults of the file's shape to faults, and to those of settings that the file has the line. If
+// locate adds the faults of the file's shape to faults, and the line to faults of settings that the file has. If
 // the file could not be read, faults of what it may have set are left out.
 func (f *fileOfSettings) locate(faults []Fault, given map[string]string) []Fault {
 	var all []Fault

@@ -40,7 +40,7 @@ func (g *guardSettings) empty() bool {
 	return (g.Direction == anySide || g.Direction == "") && g.Least == 0 && g.Share == 0 && len(cleanList(g.OnlyIf)) == 0
 }
 
-// guardOf returns the detector's guard, nil for none. names are those of its columns.
+// guardOf returns the detector's guard, nil for none. names are its columns' names.
 func (d *DetectorSettings) guardOf(names []string) (*rules.Guard, error) {
 	settings := d.guards()
 	if settings.empty() {

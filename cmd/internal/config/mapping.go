@@ -24,8 +24,8 @@ const ofRecords = "Records to samples"
 // byMapping reports whether a mapping has the setting.
 func (s *setting) byMapping() bool { return s.section == ofRecords || s.tag.Get("mapping") != "" }
 
-// MappingSettings returns the names, less Prefix, of the settings that a mapping may have: those that say how a record becomes
-// samples, and those of what becomes of the samples of its topics. A command that reads records or rows checks them (FaultsOf).
+// MappingSettings returns the names, less Prefix, of the settings that a mapping may have: records say how a record becomes
+// samples, samples say what becomes of the samples of its topics. A command that reads records or rows checks them (FaultsOf).
 func MappingSettings() (records, samples []string) {
 	for _, s := range collect(reflect.ValueOf(new(Config)).Elem(), "", "") {
 		switch {
@@ -49,7 +49,7 @@ func (c *Config) mappingNames() *MappingNames {
 	return n
 }
 
-// ForTopic returns the settings that hold for the records of a topic and their samples: those of the mapping that names it, or has
+// ForTopic returns the settings that hold for the records of a topic and their samples: of the mapping that names it, or has
 // the longest pattern that matches it, else c itself.
 func (c *Config) ForTopic(topic string) *Config {
 	var entries []string
@@ -80,7 +80,7 @@ func (c *Config) Mappings() (list []*Config) {
 // MappingOf returns the name of a topic's mapping; "" without one.
 func (c *Config) MappingOf(topic string) string { return c.ForTopic(topic).mappingName }
 
-// MappingName returns the name of the mapping whose settings these are; "" for those of none.
+// MappingName returns the name of the mapping whose settings these are; "" if they are no mapping's.
 func (c *Config) MappingName() string { return c.mappingName }
 
 // MappingPrefix begins the names of the variables of these settings: a mapping's prefix, or Prefix.
@@ -138,7 +138,7 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 		faults = append(faults, Fault{Name: f.Name, Problem: f.Problem, Fix: f.Fix})
 	}
 	for _, name := range unknown {
-		if given[name] == "" { // misnamed reports those of the file
+		if given[name] == "" { // misnamed reports the file's
 			continue
 		}
 		f := Fault{Name: name, Problem: "no such setting of a mapping", Fix: "see docs/configuration.md"}
@@ -155,7 +155,7 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 	return faults
 }
 
-// validateMappings adds to the faults of c, which validate found, those of its mappings, each under the name of the variable
+// validateMappings adds the faults of its mappings to the faults of c, which validate found, each under the name of the variable
 // that can correct it. Faults of settings by which no topic is read are left out, unless they cannot be parsed.
 func (c *Config) validateMappings(faults, parsed []Fault) []Fault {
 	if len(c.mapped) == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestMappingIsAsAlone: a topic with a mapping has the settings, the state and the fingerprints of a worker that has the
-// mapping's settings as its own, and other topics have those of a worker without mappings.
+// mapping's settings as its own, and other topics have the settings of a worker without mappings.
 func TestMappingIsAsAlone(t *testing.T) {
 	rng := seedtest.New(t)
 	bases := [][]string{
@@ -203,10 +203,10 @@ func TestMappingOfAll(t *testing.T) {
 	_, faults, _ = Parse(environ[:len(environ)-1])
 	if len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTOR_W_FIELDS" ||
 		!strings.HasPrefix(faults[0].Problem, "for the topics of mapping B: ") {
-		t.Errorf("faults %v, want that of detector w for mapping B", faults)
+		t.Errorf("faults %v, want one, of detector w for mapping B", faults)
 	}
 	_, faults = ParseSeries(environ, 1)
 	if len(faults) == 0 { // recorded series are read by no mapping: v looks at x, which they have not
-		t.Error("a mapping's fields are those of recorded series")
+		t.Error("recorded series have a mapping's fields")
 	}
 }

@@ -52,8 +52,8 @@ func EnvName(mapping string) string { return strings.ToUpper(strings.ReplaceAll(
 
 var nameRE = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// Find returns the mappings that the variables in vars define, sorted by name, and the names of variables that begin like those
-// of a mapping and belong to no setting. A variable with an empty value gives no setting, but its mapping exists.
+// Find returns the mappings that the variables in vars define, sorted by name, and the names of variables that begin like
+// a mapping's and belong to no setting. A variable with an empty value gives no setting, but its mapping exists.
 func (n *MappingNames) Find(vars map[string]string) (list []*Mapping, unknown []string) {
 	byName := map[string]*Mapping{}
 	settings := append([]string{settingTopics}, n.Settings...)

@@ -34,7 +34,7 @@ func TestOutputFormatFollowsTheInput(t *testing.T) {
 		}
 		for _, settings := range got.Mappings() {
 			if settings.Output.Format != c.format {
-				t.Errorf("%s: those of mapping %q are %s", c.settings, settings.MappingName(), settings.Output.Format)
+				t.Errorf("%s: mapping %q has the format %s", c.settings, settings.MappingName(), settings.Output.Format)
 			}
 		}
 	}

@@ -116,7 +116,7 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 			into(d.params, pre, detectorSection+name)
 		}
 	}
-	if problems := c.nameProblems(); len(problems) > 0 && c.root == nil { // the root's names are those of the mappings, too
+	if problems := c.nameProblems(); len(problems) > 0 && c.root == nil { // the mappings have the root's names, too
 		*faults = append(*faults, Fault{Name: Prefix + "DETECTORS", Problem: strings.Join(problems, ", "),
 			Fix: "a name is a letter, then letters, digits, - and _, 64 at most, stands there once, and shares no setting with another"})
 	}

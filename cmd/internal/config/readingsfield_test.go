@@ -41,7 +41,7 @@ func TestReadingsField(t *testing.T) {
 		t.Errorf("held %d", ks.Reading.MaxHeld)
 	}
 	if plain := st("VALUE_FIELDS=p.v"); plain.Windows[0].Fingerprint == batch.Windows[0].Fingerprint || plain.SampleBits != 0 {
-		t.Error("state of records of one reading is taken for that of several")
+		t.Error("state of records of one reading is taken for state of several")
 	}
 	if both := st("READINGS_FIELD=p", "SERIES_FIELDS=p.a,p.b", "MAX_HELD=1000"); both.Reading.MaxHeld != 500 || both.Dim != 1 {
 		t.Errorf("held %d, dim %d", both.Reading.MaxHeld, both.Dim)

@@ -62,7 +62,7 @@ func TestReference(t *testing.T) {
 		t.Errorf("threshold %s, want fixed:7; %s", d.Alarm.Threshold, faults)
 	}
 	if d, _, faults = parse(plain, "OUTLIERS=1", "THRESHOLD=fixed:8"); faults != "[]" || d.Alarm.Threshold != "fixed:8" {
-		t.Errorf("threshold %s, want that of the setting; %s", d.Alarm.Threshold, faults)
+		t.Errorf("threshold %s, want the setting's; %s", d.Alarm.Threshold, faults)
 	}
 	for want, bad := range map[string][]string{
 		"no such file":              {filepath.Join(dir, "none.csv")},

@@ -190,7 +190,7 @@ func (c *Config) DecoderOptions() (opts formats.Options, err error) {
 	return processor.Options(&r, c.subjects), err
 }
 
-// subjects returns those of the topics that these settings read.
+// subjects returns the subjects of the topics that these settings read.
 func (c *Config) subjects() (subjects []string) {
 	all := c
 	if c.root != nil {

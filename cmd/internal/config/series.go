@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ParseSeries parses the settings for recorded series of dim values a sample: those of the
+// ParseSeries parses the settings for recorded series of dim values a sample: the
 // environment lines (NAME=value), with the value fields x0, x1, ..., with any fields and readings in a record, and with anomalies.
 // Mappings, lateness, TTL, the largest jump and the largest number of series do not apply: rows are
-// taken in order. Faults are those of detectors, of missing values, and of the settings that
+// taken in order. It returns the faults of detectors, of missing values, and of the settings that
 // also names as FaultsOf does; such a run does not need the others.
 func ParseSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
 	fields := make([]string, dim)

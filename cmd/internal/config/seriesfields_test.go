@@ -43,7 +43,7 @@ func TestSeriesFields(t *testing.T) {
 	}
 	if plain := st(parse()); plain.Reading.Layout() == one.Reading.Layout() || plain.Windows[0].Fingerprint == one.Windows[0].Fingerprint ||
 		plain.SampleBits != 0 {
-		t.Error("state of records of one sample is taken for that of several")
+		t.Error("state of records of one sample is taken for state of several")
 	}
 	each := st(parse("SERIES_FIELDS=a.*", "TRANSFORM=a.*=rate,a.temp=abs", "UNITS=a.temp=K", "VALID=a.*=0..", "EVERY=1m", "AGGREGATE=a.n=sum"))
 	for key, want := range map[string]rules.Transform{"m/a.temp": rules.Absolute, "m/a.n": rules.Rate, "m/a.b.c": rules.Rate} {

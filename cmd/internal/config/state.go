@@ -279,7 +279,7 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 		}
 		list = append(list, s)
 	}
-	for i := range c.Detectors { // the fingerprint of an ensemble has those of its members and of their windows
+	for i := range c.Detectors { // an ensemble's fingerprint contains its members' and their windows'
 		for j := range c.Detectors {
 			e, m := &c.Detectors[i], &c.Detectors[j]
 			if !slices.Contains(e.Members, m.Name) {
@@ -300,7 +300,7 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 // computed returns the values that are computed, each as NAME=EXPRESSION; nil without any.
 func (m *mappingSettings) computed() []string { return expression.Split(m.Compute) }
 
-// computedOf returns those of the values that are computed which fields name.
+// computedOf returns the computed values that fields name.
 func (m *mappingSettings) computedOf(fields []string) (list []string) {
 	for _, c := range m.computed() {
 		if name, _, _ := strings.Cut(c, "="); slices.Contains(fields, strings.TrimSpace(name)) {
@@ -361,7 +361,7 @@ func (c *Config) canonicalWindow(fields []string) string {
 	m := &c.Mapping
 	key, at := m.keyAndTime()
 	text := fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
-	if len(m.SeriesFields) > 0 { // whichever they are: a series more empties no other
+	if len(m.SeriesFields) > 0 { // any of them: a series more empties no other
 		text += ";each"
 	}
 	if t := c.transformsOf(fields); len(t) > 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestCausesOfEnsembles: where a setting of the records or of a member has changed, the refusal names it for the ensemble,
-// too, whose fingerprint has those of its members.
+// too, whose fingerprint contains its members'.
 func TestCausesOfEnsembles(t *testing.T) {
 	load := func(extra ...string) (*state.Config, processor.StoredSettings) {
 		c, faults, _ := Parse(minimal(append([]string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=both,near,level",

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestUnits: units are those of the fields that are values, each of which has one at most.
+// TestUnits: units belong to the fields that are values, and each has one at most.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		settings string

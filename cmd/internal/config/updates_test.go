@@ -36,7 +36,7 @@ func TestUpdateEvery(t *testing.T) {
 	}
 }
 
-// TestRecurringSeverity: the highest severity of what recurs is that of a band, or a number; without one it is any.
+// TestRecurringSeverity: the highest severity of what recurs is a band's, or a number; without one it is any.
 func TestRecurringSeverity(t *testing.T) {
 	env := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_KAFKA_BROKERS=b:9092", "ODRADEK_FORMAT=json", "ODRADEK_DETECTORS=a"}
 	for text, want := range map[string]uint8{"": 0, "critical": 0, "100": 0, "info": 49, "minor": 66, "major": 82, "30": 30} {

@@ -70,7 +70,7 @@ func TestAWSSignature(t *testing.T) {
 	for _, c := range file.Cases {
 		alone(t, map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
 			"AWS_SESSION_TOKEN": c.Token})
-		region := "" // that of the broker's name
+		region := "" // the one in the broker's name
 		if !strings.Contains(c.Host, "amazonaws") {
 			region = c.Region
 		}

@@ -13,7 +13,7 @@ type Access struct {
 	Token string
 	// ClientCertificates says that the server asks for certificates of clients and verifies them. One stands for the token.
 	ClientCertificates bool
-	// Hosts are the names, beside those of this host, that requests without a token or certificate may be sent to; config.AnyHost: all.
+	// Hosts are the names, beside this host's own, that requests without a token or certificate may be sent to; config.AnyHost: all.
 	Hosts []string
 }
 

@@ -37,8 +37,8 @@ func configured(t *testing.T) *Config {
 	return out
 }
 
-// TestConfigureBlocks: which detectors have heatmaps, how many samples of a task are not searched, and the grid are those of
-// the settings.
+// TestConfigureBlocks: which detectors have heatmaps, how many samples of a task are not searched, and the grid are as the
+// settings say.
 func TestConfigureBlocks(t *testing.T) {
 	c := configured(t)
 	grid := Grid{Columns: 8, Rows: 4, X: "x", Y: "y", X0: -2, X1: 14, Y1: 4}

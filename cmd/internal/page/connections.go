@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// limits are those of a server. A request with its body, and an answer, take so long at most, so that a client that sends or reads
+// limits are a server's limits. A request with its body, and an answer, take so long at most, so that a client that sends or reads
 // slowly holds a connection no longer.
 type limits struct {
 	connections       int

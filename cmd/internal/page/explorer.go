@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Client *kafka.Client
 	Input  // of the topics whose mapping is not in Inputs
-	// Inputs has those of topics with a mapping, by its name, which NameOf returns; nil: there are none.
+	// Inputs has the inputs of topics with a mapping, by its name, which NameOf returns; nil: there are none.
 	Inputs    map[string]*Input
 	NameOf    func(topic string) string
 	Anomalies string          // topic; "": none is written
@@ -64,7 +64,7 @@ func (c *Config) input(topic string) *Input {
 	return &c.Input
 }
 
-// detectors returns those of all topics, each name once.
+// detectors returns the detectors of all topics, each name once.
 func (c *Config) detectors() []Detector {
 	all := slices.Clone(c.Detectors)
 	for _, name := range slices.Sorted(maps.Keys(c.Inputs)) {

@@ -412,7 +412,7 @@ func TestWriteAndRemove(t *testing.T) {
 		{Feedback{Kind: "mute", Keys: strings.Repeat("x", 300)}, "256"},
 		{Feedback{Kind: "maintenance", From: &past}, "a maintenance has a begin and an end"},
 		{Feedback{Kind: "confirm", Anomaly: "12"}, `anomaly "12" is no id`},
-		{Feedback{Kind: "confirm", Anomaly: id, Keys: "x"}, "are those of a mute"},
+		{Feedback{Kind: "confirm", Anomaly: id, Keys: "x"}, "belong to a mute"},
 		{Feedback{Kind: "mute", Reason: strings.Repeat("x", 3000)}, "at most 2000 bytes"},
 	} {
 		if _, err := b.WriteFeedback(t.Context(), &c.f); !errors.As(err, &e) || e.Code != http.StatusBadRequest ||

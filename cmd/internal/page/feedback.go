@@ -252,7 +252,7 @@ func recordOf(f *Feedback, detectors []Detector) (*output.Feedback, error) {
 			rec.ID = "anomaly/" + f.Anomaly // the last label of an anomaly holds
 		}
 		if f.Detector != "" || f.Keys != "" || f.Topic != "" || f.Partition != nil || f.From != nil || f.To != nil || f.Direction != "" {
-			wrong("detector, keys, topic, partition, from, to and direction are those of a mute")
+			wrong("detector, keys, topic, partition, from, to and direction belong to a mute")
 		}
 	} else if kind >= 0 {
 		if f.Anomaly != "" {

@@ -143,7 +143,7 @@ func (c *comparison) beside(name string, reads func(*storedAnomaly) bool, shadow
 	return out
 }
 
-// count returns the number of anomalies that opened in the range, and those of the held partitions per series and day.
+// count returns the number of anomalies that opened in the range, and the rate in the held partitions, per series and day.
 func (c *comparison) count(list []*storedAnomaly) (opened int, perSeriesDay Number) {
 	ofHeld := 0
 	for _, e := range list {

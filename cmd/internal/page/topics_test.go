@@ -72,7 +72,7 @@ func TestOneKeyInTwoTopics(t *testing.T) {
 		foreign := func(v Number) bool { return v != Number(want) }
 		if len(s.Times) != n || len(s.Scores) != 1 || len(s.Scores[0].Scores) != n || slices.ContainsFunc(s.Values[0], foreign) ||
 			slices.ContainsFunc(s.Scores[0].Scores, foreign) || ids(s.Anomalies) != fmt.Sprintf("%02d", want+1) {
-			t.Errorf("%+v: %d samples, %d scores, anomalies %s; want those of %+v alone", q, len(s.Times), len(s.Scores[0].Scores),
+			t.Errorf("%+v: %d samples, %d scores, anomalies %s; want %+v's alone", q, len(s.Times), len(s.Scores[0].Scores),
 				ids(s.Anomalies), places[want])
 		}
 	}

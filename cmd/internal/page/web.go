@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Source supplies the content of the pages. Every function but those of Explorer is called from several goroutines at once and
+// Source supplies the content of the pages. Every function but Explorer's is called from several goroutines at once and
 // returns within milliseconds.
 type Source struct {
 	Status  func() Status

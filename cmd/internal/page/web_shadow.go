@@ -37,7 +37,7 @@ type ShadowList struct {
 type ShadowDetector struct {
 	Detector     string       `json:"detector" doc:"Name of the detector."`
 	Opened       int          `json:"opened" doc:"Anomalies that it has opened in shadow mode."`
-	PerSeriesDay Number       `json:"per_series_day" doc:"Those of this worker's partitions, per series and day; null without series."`
+	PerSeriesDay Number       `json:"per_series_day" doc:"Anomalies of this worker's partitions, per series and day; null without series."`
 	Both         int          `json:"both" doc:"Of opened, those that any other detector, not in shadow mode, has found, too."`
 	OnlyShadow   int          `json:"only_shadow" doc:"Of opened, the others."`
 	OnlyLive     int          `json:"only_live" doc:"Anomalies of the other detectors, in series that it reads, that it has not found."`
@@ -48,7 +48,7 @@ type ShadowDetector struct {
 type LiveBeside struct {
 	Detector     string `json:"detector" doc:"Name of the detector."`
 	Opened       int    `json:"opened" doc:"Anomalies that it has opened in series that the detector in shadow mode reads."`
-	PerSeriesDay Number `json:"per_series_day" doc:"Those of this worker's partitions, per series and day; null without series."`
+	PerSeriesDay Number `json:"per_series_day" doc:"Anomalies of this worker's partitions, per series and day; null without series."`
 	Both         int    `json:"both" doc:"Anomalies of the detector in shadow mode that this one has found, too."`
 	OnlyShadow   int    `json:"only_shadow" doc:"Those that this one has not found."`
 	OnlyLive     int    `json:"only_live" doc:"Of opened, those that the detector in shadow mode has not found."`

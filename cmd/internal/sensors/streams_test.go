@@ -12,7 +12,7 @@ import (
 	"odradek/processor/kafka/record"
 )
 
-// reports are the fields of a record of fleets or regions.
+// report has the fields of a record of fleets or regions.
 type report struct {
 	Fleet, Region                        string
 	Time, Seq                            int64

@@ -48,7 +48,7 @@ type Options struct {
 	Memory         int64         // bytes that the copies may take
 }
 
-// Costs are those of a series and of a sample, measured on this machine.
+// Costs are what a series and a sample cost, measured on this machine.
 type Costs struct {
 	Series    int     // that were run
 	Samples   int     // that each had before it was measured
@@ -279,7 +279,7 @@ func (p *partition) execute(ctx context.Context) error {
 }
 
 // cycle folds n samples and encodes the transaction that has their results, with the snapshots that bring the replay floor to
-// want: those of changed anomalies alone if bytes is negative.
+// want: the snapshots of changed anomalies alone if bytes is negative.
 func (p *partition) cycle(ctx context.Context, n int, want int64, bytes int) error {
 	for range n {
 		if err := p.fold(ctx); err != nil {
@@ -497,7 +497,7 @@ func (p *partition) run(ctx context.Context, c *Costs, floor state.Floor) error 
 	return nil
 }
 
-// cycleSamples returns the samples of a partition's share of a transaction: those of one of the fleet's partitions in the time
+// cycleSamples returns the samples of a partition's share of a transaction: what one of the fleet's partitions gets in the time
 // between commits, as far as the copies have so many without more of a series than the fleet's would have.
 func (p *partition) cycleSamples() int {
 	each := p.o.Rate * p.o.Commit.Seconds()

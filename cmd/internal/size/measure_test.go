@@ -30,7 +30,7 @@ func options(t *testing.T, window int) *Options {
 	}
 }
 
-// TestCosts compares the costs of copies, which are restored from the changelog of one series, with those of series that were run.
+// TestCosts compares the costs of copies, which are restored from the changelog of one series, with the costs of series that were run.
 func TestCosts(t *testing.T) {
 	for _, window := range []int{8, 256} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {

@@ -45,7 +45,7 @@ func (m *mapping) putCounters(c *numeric) bool {
 		m.settings = append(m.settings,
 			settingsfile.Setting{Key: "compute", Value: fmt.Sprintf("gauge=%s ? dyn(null) : %s, counter=%s ? %s : dyn(null)",
 				condition, number, condition, number),
-				Comment: fmt.Sprintf("%s of some series only grows, those of %s (%s): they are counters, and become a value of their own.",
+				Comment: fmt.Sprintf("%s only grows in some series of %s (%s): they are counters, and become a value of their own.",
 					c.path, path, example)},
 			settingsfile.Setting{Key: "series_fields", Value: "gauge,counter", List: true},
 			settingsfile.Setting{Key: "transform", Value: "counter=rate", List: true,

@@ -220,15 +220,15 @@ func (h *history) choosePreset() (name, why string) {
 	case h.width > 1:
 		return "vector", fmt.Sprintf("A sample has %d values, which belong together; %s.", h.width, fit(2048))
 	case perDay < 30:
-		return "change", fmt.Sprintf("There is %s, and its window of 32 samples is %s; those of the other presets would take %s to fill.", every,
-			span(32*middle), span(512*middle))
+		return "change", fmt.Sprintf("There is %s, and its window of 32 samples is %s; the windows of the other presets would take %s to fill.",
+			every, span(32*middle), span(512*middle))
 	case perDay < 150:
 		return "fast", fmt.Sprintf("There is %s; default's would take %s to fill.", fit(512), span(2048*middle))
 	case rate*20e-6 > 0.5*float64(runtime.GOMAXPROCS(0)):
 		return "fast", fmt.Sprintf("%s samples a second of %s take less than half of the CPU that default takes.", figure(rate),
 			count(h.series, "series"))
 	case budget > 0 && float64(h.series)*400e3 > budget:
-		return "fast", fmt.Sprintf("The windows of %s need less memory than those of default.", count(h.series, "series"))
+		return "fast", fmt.Sprintf("The windows of %s need less memory with fast than with default.", count(h.series, "series"))
 	}
 	return "default", fmt.Sprintf("One value a sample, and nothing else is known of the faults; there is %s.", fit(2048))
 }

@@ -94,7 +94,7 @@ func (m *mapping) countEvents(all []*numeric) bool {
 	return true
 }
 
-// intervalsInstead returns, as alternatives, the settings that make samples of intervals where those of a series come irregularly.
+// intervalsInstead returns, as alternatives, the settings that make samples of intervals where a series' samples come irregularly.
 func (h *history) intervalsInstead() []settingsfile.Setting {
 	short, long, ok := uneven(h.pauses)
 	if !ok || h.m.every > 0 {

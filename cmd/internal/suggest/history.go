@@ -61,7 +61,7 @@ type history struct {
 	state    []settingsfile.Setting
 	stretch  []*stretch
 	records  int
-	samples  int // read; those of the series that are kept are in stretch
+	samples  int // read; stretch has the samples of the series that are kept
 	series   int // seen
 	valued   int // of those seen that have a value
 	bad      int

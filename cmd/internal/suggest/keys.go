@@ -128,7 +128,7 @@ func textNumbers(f *field) bool {
 	return len(f.texts) >= 10 && (fractions > 0 || len(f.texts) > 50)
 }
 
-// rises reports whether a field is integers that only rise, as those of a counter of records.
+// rises reports whether a field is integers that only rise, as a counter of records does.
 func rises(f *field, n int) bool {
 	if f.kinds(n)[schemas.LeafInt] < n/2 { // numbers with a fraction, some of which happen to have none
 		return false
@@ -421,7 +421,7 @@ func (m *mapping) chooseKey() error {
 		switch {
 		case k.score >= 0.15:
 			list = append(list, k)
-		case k.hint > 0: // it may tell series apart within those of others: a machine's sensors report one after the other
+		case k.hint > 0: // it may tell series apart within other series: a machine's sensors report one after the other
 			late = append(late, k)
 		default: // so may this, if readings of one time differ in it
 			k.joint = true

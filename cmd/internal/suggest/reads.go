@@ -143,7 +143,7 @@ type textReader struct {
 	zone, layout string
 }
 
-// zones are those of offsets that are no whole hours.
+// zones are the zones with offsets that are no whole hours.
 var zones = map[time.Duration]string{5*time.Hour + 30*time.Minute: "Asia/Kolkata", 5*time.Hour + 45*time.Minute: "Asia/Kathmandu",
 	3*time.Hour + 30*time.Minute: "Asia/Tehran", 9*time.Hour + 30*time.Minute: "Australia/Darwin"}
 

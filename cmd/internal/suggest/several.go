@@ -158,7 +158,7 @@ func (c *Config) join(shapes []*shape, entries []string) (string, error) {
 	return out.text(), c.verify(out.settings)
 }
 
-// nameTopics sets the entries of each shape, and returns those of all shapes: a pattern is kept if its topics have one shape,
+// nameTopics sets the entries of each shape, and returns the entries of all shapes: a pattern is kept if its topics have one shape,
 // and else replaced by its topics.
 func nameTopics(shapes []*shape, entries []string) (all []string) {
 	byEntry := map[string]*shape{} // nil: of several shapes
@@ -199,7 +199,7 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 	return all
 }
 
-// joinGroup adds the settings that no mapping can have: those of Kafka, the group and the topics.
+// joinGroup adds the settings that no mapping can have: of Kafka, the group and the topics.
 func (c *Config) joinGroup(out *suggestion, shapes []*shape, entries []string) {
 	const section = "Kafka, group and topics"
 	first := shapes[0].s

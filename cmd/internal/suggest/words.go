@@ -113,8 +113,8 @@ func median[T cmp.Ordered](list []T) (v T) {
 	return list[len(list)/2]
 }
 
-// entityWords are in names of fields that say of what a record is, stateWords in those of what varies with it, early and
-// late words in those of times at the source and of those on the way.
+// entityWords mark fields that identify an entity; stateWords mark its changing state; early and late words mark times at the source
+// and on the way.
 var (
 	entityWords = words("id device sensor machine host hostname asset tag serial station meter equipment line site node name key channel " +
 		"point plant room building pump motor instance pod container vehicle robot hall cell zone area location well turbine metric " +

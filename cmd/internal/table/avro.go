@@ -23,7 +23,7 @@ type avroFile struct {
 }
 
 // openAvro opens an Avro object container file. Records are read through the same
-// projection as those of a topic.
+// projection as a topic's.
 func openAvro(path string, o *Options) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -227,7 +227,7 @@ func (n *Numbers) Skip() (left int) {
 	return all - kept
 }
 
-// columnsIn lists the columns of a file. Those of a CSV file are known by its first rows.
+// columnsIn lists the columns of a file. The columns of a CSV file are known by its first rows.
 func columnsIn(path string) ([]column, error) {
 	switch {
 	case hasEnding(path, ".csv", ".csv.gz"):

@@ -249,7 +249,7 @@ type tableColumns struct {
 	uses   []string      // by them; "" for a column that the file lacks and may lack
 }
 
-// columnsOf finds the columns of a mapping among those of a file. The error names every
+// columnsOf finds the columns of a mapping among a file's columns. The error names every
 // missing column.
 func columnsOf(o *Options, have []string) (c tableColumns, err error) {
 	var errs []error
@@ -350,7 +350,7 @@ func joinKey(dst []byte, parts [][]byte) []byte {
 	return dst
 }
 
-// units are the microseconds of a unit of time; those of ns are less than one.
+// units are the microseconds of a unit of time; a nanosecond is less than one.
 var units = map[string]float64{"s": 1e6, "": 1e3, "auto": 1e3, "ms": 1e3, "us": 1, "ns": 1e-3}
 
 // micros converts a number in a unit of time to microseconds.

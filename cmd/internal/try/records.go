@@ -94,7 +94,7 @@ func partition(ctx context.Context, f *kafka.Fetcher, tp kafka.TP, from, to int6
 	return list, cut, err
 }
 
-// merge returns n records of partitions in the order of their timestamps, the first or the last; those of a partition stay in
+// merge returns n records of partitions in the order of their timestamps, the first or the last; a partition's records stay in
 // order.
 func merge(parts [][]*Record, n int, first bool) (list []*Record) {
 	next := func(part []*Record) *Record {

@@ -106,7 +106,7 @@ type Value struct {
 	Reason string   `json:"reason,omitempty"`
 }
 
-// Trial reads records. Those of a partition come in their order.
+// Trial reads records. A partition's records come in their order.
 type Trial struct {
 	// Anomaly takes each change of an anomaly; nil: nothing does.
 	Anomaly func(e *state.EventRow)
@@ -469,7 +469,7 @@ func (r *reader) lacks(values []Value) bool {
 	return true
 }
 
-// conclude derives the outcome of a record from those of its samples.
+// conclude derives the outcome of a record from its samples' outcomes.
 func (out *Result) conclude() {
 	if len(out.Samples) == 0 {
 		return

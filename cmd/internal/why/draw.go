@@ -177,7 +177,7 @@ func (e *Explanation) windowPanel(c int) *chart.Chart {
 	return p
 }
 
-// overlayPanel draws the scored samples over those of the nearest neighbours.
+// overlayPanel draws the scored samples over the nearest neighbours.
 func (e *Explanation) overlayPanel(c int) *chart.Chart {
 	from, to := e.Scored[0], e.Scored[1]
 	p := &chart.Chart{X: "sample", Y: e.Fields[c], Height: panelHeight}

@@ -28,7 +28,7 @@ type explainer struct {
 	judged  Number // the detector's own score, as it was judged
 }
 
-// narrow restricts x to the scores of an aligned window, whose rows are given, instead of those of all samples that were read.
+// narrow restricts x to the scores of an aligned window, whose rows are given, instead of the scores of all samples that were read.
 func (x *explainer) narrow(w *aligned, rows []state.Row, detector int) {
 	n := len(w.samples)
 	x.real = make(map[int64]int64, n)
@@ -48,7 +48,7 @@ func (x *explainer) place(offset int64) int64 {
 }
 
 // explain folds the samples once more, and takes what the score of the sample at offset was computed from, and where the
-// detector is an ensemble, those of its members.
+// detector is an ensemble, what its members' scores were.
 func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*Explanation, error) {
 	seen := map[int]*Explanation{}
 	var terms, shares []float64

@@ -134,7 +134,7 @@ func (c *Config) explain(ctx context.Context, f *kafka.Fetcher, anomaly *found) 
 	r := c.reportOf(anomaly)
 	detector := slices.IndexFunc(c.State.Detectors, func(d series.DetectorConfig) bool { return d.Name == anomaly.last().Detector })
 	if detector < 0 && anomaly.last().Detector != series.SilenceName {
-		r.note("detector %s is not among those of the settings: they have changed since, or are another group's", anomaly.last().Detector)
+		r.note("detector %s is not in the settings: they have changed since, or are another group's", anomaly.last().Detector)
 		return r, nil
 	}
 	further := 1
@@ -364,7 +364,7 @@ func (c *Config) window(d *series.DetectorConfig) int {
 
 func (c *Config) dim(d *series.DetectorConfig) int { return len(c.State.Windows[d.Window].Columns) }
 
-// explainSilence folds all samples of the partition, since those of other series move the watermark.
+// explainSilence folds all samples of the partition, since samples of other series move the watermark.
 func (c *Config) explainSilence(ctx context.Context, r *Report, anomaly *found, s *source) error {
 	a := anomaly.last()
 	r.Anomaly.Op = series.SilenceName

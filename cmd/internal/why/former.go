@@ -52,7 +52,7 @@ type Settings struct {
 	Why     string         // the reason why they cannot
 }
 
-// FormerSettings returns the recorded settings of a detector that differ from those of environ, the latest first. Where each field is a
+// FormerSettings returns the recorded settings of a detector that differ from environ's, the latest first. Where each field is a
 // series of its own, the record does not say which fields there were: Of takes the field from key, the key of a series.
 func FormerSettings(environ []string, topic, detector, key string, recorded []processor.StateSettings) (list []Settings, err error) {
 	now, err := presentOf(environ, topic, detector)

@@ -136,11 +136,11 @@ func remembers(d *series.DetectorConfig, dim int) bool {
 	return size.Carry > 0
 }
 
-// aligned is a fold of the samples of a window and those just before it, aligned as those of the worker.
+// aligned is a fold of the samples of a window and the ones just before it, aligned as the worker's window is.
 type aligned struct {
 	samples []sample
-	filler  int // samples before those of the series
-	end     int // of the rows of the samples, among those of all
+	filler  int // samples before the series' own
+	end     int // of the rows of the samples, among all rows
 	row     int // of the peak, among its rows
 	*folded
 }

@@ -134,7 +134,7 @@ void execute(const Request &q, Reply &r) {
     memcpy(base + q.statusOff, status, q.tasks * 4);
 }
 
-// multiprocessors returns those of the emulated device, on which default numbers of blocks depend.
+// multiprocessors returns the number of the emulated device, on which default numbers of blocks depend.
 int multiprocessors() {
     const char *n = getenv("ODRADEK_EMULATE_SMS");
     return n ? atoi(n) : 132;

@@ -428,7 +428,7 @@ static inline uint32_t halfOf(float v) {
     if (!(size < 65520)) return sign | 0x7c00;
     int exponent;
     frexpf(size, &exponent);
-    exponent = std::max(exponent, -13);  // subnormal numbers have that of the least normal one
+    exponent = std::max(exponent, -13);  // subnormal numbers have the least normal one's
     uint32_t units = static_cast<uint32_t>(nearbyintf(ldexpf(size, 11 - exponent)));
     return sign | (units + (static_cast<uint32_t>(exponent + 13) << 10));
 }

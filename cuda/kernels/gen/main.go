@@ -21,9 +21,9 @@ import (
 	"sync"
 )
 
-// release is the version of nvcc for the committed fatbins. That of 13.0 builds nothing for
+// release is the version of nvcc for the committed fatbins. Version 13.0 builds nothing for
 // V100, and what it builds needs a driver of 580 or later; what 11.8 builds runs on
-// every driver from 520 on, those of newer devices included. Measured with both on an
+// every driver from 520 on, drivers of newer devices included. Measured with both on an
 // H200, driver 580: 13.0's code is 2 to 3 % faster for IKA-SST with w up to 320, 4 %
 // slower with w=1024, and within 2 % for LOF either way.
 const release = "11.8"

@@ -1,14 +1,14 @@
 //go:build ignore
 
 // Command judge looks, for scripts/compose-test.sh and scripts/cluster-test.sh, at a demo's topics, with a client that is not ours.
-// ODRADEK_KAFKA_BROKERS and ODRADEK_GROUP name another broker and group than those of docker-compose.yml.
+// ODRADEK_KAFKA_BROKERS and ODRADEK_GROUP name another broker and group than docker-compose.yml has.
 //
 //	judge first SECONDS     waits for the first score and the first anomaly, and says when they came
 //	judge group N           waits until the group has N members and each partition an owner
 //	judge live              waits until a sample of every partition is scored that was written after the call
 //	judge faults            compares the anomalies with the labels, and looks for doubled scores
 //	judge pause             until it is interrupted: the longest time without a score of a partition that is written to
-//	judge complete GROUP    waits until all is read, and compares the scores with those of the other group
+//	judge complete GROUP    waits until all is read, and compares the scores with the other group's
 package main
 
 import (

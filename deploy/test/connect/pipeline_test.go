@@ -206,7 +206,7 @@ func newPlant(t *testing.T, partitions int32) *plant {
 	return p
 }
 
-// step is a second of the plant. The readings of line-3 and of one sensor of another line have the fault, those of a third line never.
+// step is a second of the plant. The readings of line-3 and of one sensor of another line have the fault, readings of a third line never.
 func (p *plant) step(fault float64) {
 	p.t.Helper()
 	p.at = p.at.Add(time.Second)

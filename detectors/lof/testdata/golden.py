@@ -4,10 +4,10 @@
 
 Coordinates are whole numbers in units of 1/1024, so that they are the same in
 float32 and float64. scores are -LocalOutlierFactor.negative_outlier_factor_,
-and those of the plain cases are without ties in what decides a neighbour.
+and the scores of the plain cases are without ties in what decides a neighbour.
 
 The cases with virtual points take the neighbours among points and virtual
-points from NearestNeighbors; lrd and LOF are then those of the package comment,
+points from NearestNeighbors; lrd and LOF are then the package comment's,
 in numpy. documentation is the example of LocalOutlierFactor's page, whose
 scores are printed there.
 """
@@ -77,7 +77,7 @@ add("all others", rng.normal(size=(12, 2)), 11)
 add("k too large", rng.normal(size=(12, 2)), 50)
 add("all equal", np.full((30, 2), 1.25), 5, ties=True)
 # Spots of more than k equal points, far from each other and from the rest:
-# whatever points of a spot are taken, the numbers are the same.
+# the numbers are the same for any points of a spot.
 spots = np.vstack([np.tile([[0.0, 0.0]], (9, 1)), np.tile([[100.0, 0.0]], (8, 1)), np.tile([[0.0, 300.0]], (8, 1))])
 add("spots", spots, 5, ties=True)
 add("near a spot", np.vstack([spots, [[1.0, 0.25]]]), 5, ties=True)

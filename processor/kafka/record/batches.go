@@ -95,7 +95,7 @@ func NewBatches(maxBytes int, codec Codec) *Batches {
 }
 
 // firstBatch bounds the first batch of a partition in a transaction, unless a single
-// record is larger: a request of requestBytes holds those of 64 partitions.
+// record is larger: a request of requestBytes holds the first batches of 64 partitions.
 const firstBatch = 16 << 10
 
 // NewTransactionBatches returns an empty builder as NewBatches does, of which the

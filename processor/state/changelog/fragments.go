@@ -14,7 +14,7 @@ import (
 // MaxFragments is the most fragments that a head can have.
 const MaxFragments = math.MaxUint16
 
-// Generations is the number of generations: those in the changelog, and those of cycles that
+// Generations is the number of generations: in the changelog, and of cycles that
 // were cut off or undone since.
 const Generations = 16
 

@@ -27,8 +27,8 @@ type HeldSuspect struct {
 	Number       int
 }
 
-// Jump is the largest jump that a repair of the watermark has set for the records below Until, in place of that of their
-// readings: the record that had moved the watermark is read again, and must not move it as before.
+// Jump is the largest jump that a repair of the watermark has set for the records below Until, in place of their readings' largest
+// jump: the record that had moved the watermark is read again, and must not move it as before.
 type Jump struct{ Most, Until int64 }
 
 // Floor is where a replay begins: the input offset, and what the state of no key says of the input

@@ -39,7 +39,7 @@ func TestFloorText(t *testing.T) {
 	}
 }
 
-// TestFloorOfSamples: a floor by the offsets of samples is the same after a way through those of records.
+// TestFloorOfSamples: a floor by the offsets of samples is the same after a way through the offsets of records.
 func TestFloorOfSamples(t *testing.T) {
 	const bits = 20
 	f := Floor{Offset: 17 << bits, MaxTime: 5, Jump: Jump{3, 40 << bits}, Backfill: 90 << bits,

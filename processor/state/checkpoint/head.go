@@ -12,8 +12,8 @@ func appendStart(e *changelog.Encoder, k *series.Key, asOf int64) {
 	})
 }
 
-// appendBody appends a head's body: last offset, last time, and the sections: the rows and the progress of detectors, and those of
-// the others that are not empty.
+// appendBody appends a head's body: last offset, last time, and the sections: the rows and the progress of detectors, and the
+// others that are not empty.
 func (w *Writer) appendBody(k *series.Key) {
 	e, s := &w.enc, series.Writer{Encoder: &w.enc}
 	e.Int(k.LastOffset)

@@ -16,7 +16,7 @@ import (
 // so that a key that holds many does not write them with every snapshot. A held segment has samples
 // in order of offset. The head of the key has the samples that fill no segment, and names the segments.
 //
-// A held segment does not change when its samples are released: the released ones are exactly those of a time up to the
+// A held segment does not change when its samples are released: the released ones are exactly the samples of a time up to the
 // key's last one (series.ReorderBuffer). A held segment whose samples are all released is no longer named, and is
 // deleted.
 //

@@ -55,7 +55,7 @@ func TestHeldSegments(t *testing.T) {
 			for held.Len() > 0 && held.First() <= lastTime {
 				buffer.Release(held)
 			}
-			if rng.IntN(8) == 0 && len(segments) > 0 { // a sample from between those of a segment
+			if rng.IntN(8) == 0 && len(segments) > 0 { // a sample from between a segment's
 				before, rest := SplitHeld(segments, segments[len(segments)-1].last-1)
 				if len(rest) != 1 || len(before) != len(segments)-1 {
 					t.Fatalf("%d segments are before the last one of %d", len(before), len(segments))

@@ -16,7 +16,7 @@ type LoadTarget struct {
 	Keys      *series.KeyTable
 	Records   *Writer
 	Decisions *rules.DecisionLog
-	// Translate says how held samples of another layout become those of the present one, of a Format; ok is false where
+	// Translate says how held samples of another layout become samples of the present one, of a Format; ok is false where
 	// no decision has a reading of that layout, or they are samples of other series.
 	Translate func(layout uint64) (from HeldFormat, t rules.Translation, ok bool)
 }

@@ -137,7 +137,7 @@ func (rs *records) Uncreate(k *series.Key) {
 }
 
 // Inherit makes a key answer for the records of one of its name whose creation was undone. The key's next snapshot
-// deletes them, and its next generations of fragments overwrite those of neither: until its head is written, the
+// deletes them, and its next generations of fragments overwrite neither's: until its head is written, the
 // changelog needs the fragments of the head before, whichever of the two wrote it.
 func (rs *records) Inherit(k *series.Key) {
 	u, ok := rs.undone[string(k.Name())]
@@ -280,7 +280,7 @@ func (w *Writer) AppendUndo(dst []uint64, k *series.Key) ([]uint64, []Record, []
 // Undo reverts Emit. The records may be in the
 // changelog nevertheless: at least once, or where a commit's outcome is not known
 // and the offset does not tell (a snapshot without new input). So an eviction of the key still deletes
-// its head and fragments, those of the head before too, and the next snapshot writes all segments again.
+// its head and fragments, the fragments of the head before too, and the next snapshot writes all segments again.
 func (w *Writer) Undo(k *series.Key, words []uint64, stale []Record, segments []HeldSegment) {
 	more := appendHeld(w.Stale(k), segments)
 	delete(w.heldSegments, k)

@@ -29,7 +29,7 @@ import "math"
 //	           offset and changelog were read at different times, or, at least once,
 //	           where its cycle was cut off; it is then not decided again but takes
 //	           effect when its offset is reached.
-//	Next       returns those of kinds that act on the state at their offsets, in the
+//	Next       returns the decisions of kinds that act on the state at their offsets, in the
 //	           order in which they were made. InForce and Latest find the others.
 //	Forget     deletes it from the changelog once no replay can need it: the committed
 //	           floor has passed what it covers.

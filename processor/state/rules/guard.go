@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// This file decides which scores above their threshold can be anomalies: those of
+// This file decides which scores above their threshold can be anomalies: scores of
 // samples that deviate in the right direction, by enough, and under the conditions that an operator knows.
 //
 // A guard has no state. A score that it does not admit is ordinary: it is published unchanged,
@@ -53,7 +53,7 @@ func (g *Gate) open(value float64) bool {
 	return value > g.Bound
 }
 
-// ParseGate reads a condition such as value>80 or rpm<20. names are those of the detector's fields.
+// ParseGate reads a condition such as value>80 or rpm<20. names are the names of the detector's fields.
 func ParseGate(s string, names []string) (g Gate, err error) {
 	i := strings.IndexAny(s, "<>")
 	if i < 0 {

@@ -14,7 +14,7 @@ import (
 // # What is alike
 //
 // Labels are of one kind if their anomalies have the same detector, and the same value field with the largest
-// contribution, on the same side of its expected value. A rule bounds the course of an anomaly by those of its labels, each
+// contribution, on the same side of its expected value. A rule bounds the course of an anomaly by the courses of its labels, each
 // with a margin (anomaly.Bounds): the highest score, the range of the field's values, and the ratio of the two, which tell at once;
 // the scores over the threshold; the most values that are held (anomaly.Range); and, once it has lasted as long as the longest of the
 // labels, the least highest score, range and values held.
@@ -26,7 +26,7 @@ import (
 // alarm in the series' history. So the later ones of a kind open higher and higher, up to their peak, which stays the same.
 //
 // Scores are compared as they are, not by thresholds or severities: those follow the series' history, so that the same
-// shape has another severity each time. Scores of one series compare; those of different series need not. So labels of
+// shape has another severity each time. Scores of one series compare; scores of different series need not. So labels of
 // one series make a rule for that series, and a rule for all series needs labels of as many different ones whose highest scores,
 // or whose ranges, are within a factor of 1.5. It bounds what has no scale: how many values are held (anomaly.Range), and the highest
 // score or its ratio to the range. In a series of one of its labels, whose scores do compare, it holds only as far as that series' labels
@@ -36,7 +36,7 @@ import (
 //
 // A confirmed anomaly outweighs any number of false ones: no rule covers it.
 //
-// A series is a key of an input topic: labels of pump-1 in one topic make no rule for pump-1 of another one, and count as those of
+// A series is a key of an input topic: labels of pump-1 in one topic make no rule for pump-1 of another one, and count as labels of
 // another series. A label without a topic is of the series of that key in every topic.
 //
 // # Life
@@ -54,7 +54,7 @@ const (
 	named           = 3        // labels that a rule names
 )
 
-// margins are how far an anomaly may be beyond those of the labels.
+// margins are how far an anomaly may be beyond the labels' anomalies.
 type margins struct {
 	above, below    float64 // of a score
 	nearer, farther float64 // of a deviation, below and above; 0: any
@@ -507,7 +507,7 @@ func (r *LearnedRule) weight() int {
 	return r.Count
 }
 
-// bounded returns as many rules as one decision holds: those of the most labels.
+// bounded returns as many rules as one decision holds: the ones with the most labels.
 func (l LearnedList) bounded() LearnedList {
 	if len(l) <= MaxLearned && len(l.Encode()) <= MaxLearnedBytes {
 		return l

@@ -409,7 +409,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestFlood: of more rules than a decision holds, those of the most labels remain, the same in any order.
+// TestFlood: of more rules than a decision holds, the ones with the most labels remain, the same in any order.
 func TestFlood(t *testing.T) {
 	rng := seedtest.New(t)
 	var labels []Label

@@ -53,7 +53,7 @@ type Decoding struct {
 	Key      string // path of the series key
 	Time     string // path of the event time
 	TimeUnit string
-	// TimeZone and TimeLayout are those of texts, as schemas.Mapping has them.
+	// TimeZone and TimeLayout are for times that are texts, as schemas.Mapping has them.
 	TimeZone, TimeLayout string   `json:",omitempty"`
 	Fields               []string // paths of the values
 	Readings             string   // path of an array of readings; "": a record is one reading
@@ -62,7 +62,7 @@ type Decoding struct {
 	TextNumbers          bool     `json:",omitempty"` // a value may be a text that writes a number; else that is a dead letter
 	// Decimals are scales of decimals, Valid and MissingIf say which values are missing, as schemas.Mapping has them.
 	Decimals, Valid, MissingIf []string `json:",omitempty"`
-	// OnlyIf is the condition for which a record is taken. Computed says how those of Fields that are no paths are computed.
+	// OnlyIf is the condition for which a record is taken. Computed says how the Fields that are no paths are computed.
 	OnlyIf   string   `json:",omitempty"`
 	Computed []string `json:",omitempty"`
 	// MaxFuture in microseconds is how far an event time may be past its record's Kafka timestamp; 0: any.
@@ -90,7 +90,7 @@ type Order struct {
 	// times the series' usual one. See gaps.go of package state.
 	MaxGap int64 `json:",omitempty"`
 
-	// Transforms are those of the values of fields, as FIELD=TRANSFORM (ParseTransform), before they enter a window.
+	// Transforms change the values of fields, as FIELD=TRANSFORM (ParseTransform), before they enter a window.
 	Transforms []string `json:",omitempty"`
 
 	// Every in microseconds is the length of the intervals of event time, from the epoch on, whose samples become one sample of a
@@ -119,7 +119,7 @@ type DetectorReading struct {
 	Window, Fingerprint uint64
 	Keys                []string `json:",omitempty"` // patterns of the series that it reads; none: all
 	Rows                int      `json:",omitempty"` // of the window that it needs
-	// Members are those of an ensemble, which is on no window and reads the series that they and the detectors of its gates all read, too;
+	// Members are an ensemble's members. It is on no window and reads the series that they and the detectors of its gates all read, too;
 	// none: it is a method.
 	Members []string `json:",omitempty"`
 	Gates   []string `json:",omitempty"`
@@ -189,7 +189,7 @@ func (r *Reading) sameSeries(o *Reading) bool {
 	return r.Key == o.Key && r.Time == o.Time && r.TimeUnit == o.TimeUnit && r.Readings == o.Readings && r.Series == o.Series
 }
 
-// Translation says which values of a sample of one reading are those of another: for each value of the latter, its index in
+// Translation says which values of a sample of one reading are which values of another: for each value of the latter, its index in
 // the former, -1 for one that the former lacks. nil: the values are the same.
 type Translation []int
 

@@ -12,7 +12,7 @@ import (
 	"odradek/processor/state/changelog"
 )
 
-// vary visits each field of a value, those of structs in it too, with the field set to something else than before.
+// vary visits each field of a value, fields of structs in it too, with the field set to something else than before.
 func vary(t *testing.T, v reflect.Value, path string, visit func(path string)) {
 	t.Helper()
 	was := reflect.New(v.Type()).Elem()

@@ -2,7 +2,7 @@ package rules
 
 import "slices"
 
-// schedule holds the decisions that a replay may need, and those of them that are in the changelog in
+// schedule holds the decisions that a replay may need, and the ones that are in the changelog in
 // the order in which they are to be deleted from it.
 type schedule struct {
 	subjects
@@ -10,7 +10,7 @@ type schedule struct {
 	queue []*Decision // those in the log, in the order of due
 }
 
-// link inserts a decision among those of its subject, and updates the one before it.
+// link inserts a decision among the decisions on its subject, and updates the one before it.
 func (s *schedule) link(d *Decision) {
 	if former := s.subjects.link(d); former != nil {
 		s.requeue(former)

@@ -17,7 +17,7 @@ func byDue(a, b *Decision) int {
 // which links to the earlier ones.
 type subjects [NumKinds]map[string]*Decision
 
-// link inserts a decision among those of its subject, by offset. If it is the latest, link
+// link inserts a decision among the decisions on its subject, by offset. If it is the latest, link
 // returns the one before it.
 func (m *subjects) link(d *Decision) (former *Decision) {
 	bySubject := m[d.Kind]

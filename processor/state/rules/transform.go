@@ -120,7 +120,7 @@ func (r *Reading) exampleKeys() (keys [][]byte) {
 	for _, f := range r.Fields {
 		keys = append(keys, []byte("/"+f))
 	}
-	for _, entry := range slices.Concat(r.Transforms, r.Aggregates) { // those of series that a wildcard stands for
+	for _, entry := range slices.Concat(r.Transforms, r.Aggregates) { // entries of series that a wildcard stands for
 		if f, _, ok := strings.Cut(entry, "="); ok && r.wildcard() {
 			keys = append(keys, []byte("/"+strings.TrimSpace(f)))
 		}

@@ -35,8 +35,8 @@ type Setup struct {
 	Params     detectors.Words
 	Wide       detectors.Wide // the rows of a full window where a change of level makes a task wide
 
-	// The reading in force has no such detector, or not on this window, or no such window: they take no samples yet. Those of an
-	// ensemble hold for the score that Apply judges next.
+	// The reading in force has no such detector, or not on this window, or no such window: they take no samples yet. An
+	// ensemble's hold for the score that Apply judges next.
 	Absent, WindowAbsent bool
 	// The reading in force has the detector, or its window, for other series than the configuration: these report those that
 	// it does not read yet. nil: none.
@@ -90,7 +90,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Wide = m.Wide()
 	} else if wide := op.Spec().Wide; wide != nil {
 		if d.Wide = wide(d.Params); d.Wide == detectors.WideFresh && d.Summary != nil {
-			d.Wide = detectors.WideAll // the densities of all rows set those of the summary
+			d.Wide = detectors.WideAll // the densities of all rows set the summary's densities
 		}
 	}
 	d.Blocker, _ = c.Detector.(detectors.Blocker)
@@ -152,7 +152,7 @@ func (d *Setup) levelsBytes() int {
 }
 
 // newEnsemble derives the setup of the ensemble at index in the configuration, and has its members
-// feed it. Neighbouring scores are about the same samples as far as those of any member.
+// feed it. Neighbouring scores are about the same samples as far as the scores of any member.
 func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
 	d := &Setup{DetectorConfig: *c, Index: int32(index), Dim: len(c.Ensemble.Members), HasScoreState: true, Followed: true}
 	for _, i := range c.Ensemble.Members {

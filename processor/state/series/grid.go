@@ -19,7 +19,7 @@ import (
 // The baseline of a cell is the sum of the samples' baselines, or 1 without them. A learnt one is 1
 // and the sum of the cell's counts in all strides before the window that had samples: it is in proportion to
 // their mean, with one stride of a count of 1 in each cell before them. Where no baselines come with samples, a
-// table has as baselines those of the tables whose place it took, with the counts of these if baselines are learnt.
+// table has as baselines the baselines of the tables whose place it took, with the counts of these if baselines are learnt.
 type Grid struct {
 	Columns, Rows   int
 	X, Y            int        // places of a sample, as indices into its values
@@ -91,7 +91,7 @@ func (g *Grid) Check(columns []int, dim int) error {
 	return errors.Join(errs...)
 }
 
-// The classes of a PlaceError, which are those of a dead letter.
+// The classes of a PlaceError, which are classes of dead letters.
 const (
 	OutsideGrid = "outside_grid"
 	BadCount    = "bad_count"
@@ -164,7 +164,7 @@ func (g *Grid) Corner(column, row int) (x, y float64) {
 	return at(column, g.Columns, g.Box[0], g.Box[2]), at(row, g.Rows, g.Box[1], g.Box[3])
 }
 
-// Region returns a region of the grid with its corners, of a detector whose windows are no grid with those
+// Region returns a region of the grid with its corners, of a detector whose windows are no grid with the corners
 // of its cells; nil for nil.
 func (d *Setup) Region(r *detectors.Region) *anomaly.Region {
 	if r == nil {
@@ -261,7 +261,7 @@ func (g *Grid) Open(w *Window, sw *SetWindow, start int64) (added int64) {
 }
 
 // Tables is the content of a grid's window, of a row for each cell of each table: the start of the table's stride,
-// and behind those of all rows the count and the baseline of each, floats as their bits.
+// and behind the starts of all rows the count and the baseline of each, floats as their bits.
 type Tables []uint64
 
 // Left returns how many further strides with samples, at the least, come until a window is scored, which needs as many of them

@@ -176,6 +176,6 @@ func TestAggregatesOfSets(t *testing.T) {
 		}
 	}
 	if sets.For([]byte("m/bytes")) != sets.For([]byte("n/bytes")) || sets.For([]byte("m/bytes")) == sets.For([]byte("m/load")) {
-		t.Error("sets are shared by other series than those of one aggregate")
+		t.Error("sets are shared by other series than one aggregate's")
 	}
 }

@@ -87,5 +87,5 @@ func (k *Key) RestorePlaces(w []uint64) {
 // ByName compares keys by their names.
 func ByName(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) }
 
-// ByUse compares keys by their last sample, and those of one sample by their names.
+// ByUse compares keys by their last sample, and keys of one sample by their names.
 func ByUse(a, b *Key) int { return cmp.Or(cmp.Compare(a.LastOffset, b.LastOffset), ByName(a, b)) }

@@ -10,7 +10,7 @@ import (
 // log is a number of offsets past it, whichever comes first. As every sample has its
 // own offset, this number also bounds the held samples. An overdue sample is released
 // with all that its key holds of the same time and before, in their order; after it,
-// older samples of that key are late, while those of other keys are not.
+// older samples of that key are late, while samples of other keys are not.
 //
 // The distance of offsets counts and not the number of held samples, because that number
 // depends on the held samples of all keys at one offset. A replay does not know these:

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Segments are those of a window that the key's head names: rows from to to.
+// Segments are the segments of a window that the key's head names: rows from to to.
 // They begin at multiples of their size, but for the first, which may begin
 // later: where the window had moved on when it was written.
 type Segments struct{ From, To int64 }
@@ -50,7 +50,7 @@ func segmentRows(need int64, cols, maxRecord int) int64 {
 	return n
 }
 
-// Full returns the segments that the next head is to name, and those of them that have to
+// Full returns the segments that the next head is to name, and the ones among them that have to
 // be written before it.
 func (w *Window) Full(sw *SetWindow) (live, unwritten Segments) {
 	if sw.SegmentRows == 0 {

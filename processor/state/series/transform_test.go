@@ -109,7 +109,7 @@ func TestTransformsOfSets(t *testing.T) {
 		}
 	}
 	if sets.For([]byte("m/bytes")) != sets.For([]byte("n/bytes")) || sets.For([]byte("m/bytes")) == sets.For([]byte("m/load")) {
-		t.Error("sets are shared by other series than those of one transform")
+		t.Error("sets are shared by other series than one transform's")
 	}
 }
 

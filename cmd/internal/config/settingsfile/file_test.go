@@ -57,7 +57,7 @@ mappings:
 		t.Errorf("detectors %s, line %d", d, f.DetectorsLine)
 	}
 	if len(f.Faults) != 1 || f.Faults[0].Line != 9 || !strings.Contains(f.Faults[0].Problem, "base is a mapping") {
-		t.Errorf("faults %v, want that of base alone", f.Faults)
+		t.Errorf("faults %v, want one, of base", f.Faults)
 	}
 	for _, empty := range []string{"", "# nothing\n", "---\n", "~\n"} {
 		if f := parse(empty); len(f.Settings)+len(f.Faults) > 0 || f.Broken {

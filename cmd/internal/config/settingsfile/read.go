@@ -51,7 +51,7 @@ type File struct {
 	// Detectors are the names below detectors, in order, and DetectorsLine is its line.
 	Detectors     []string
 	DetectorsLine int
-	// Faults are those of the shape. Broken reports that the text is not YAML, so that there are no settings.
+	// Faults are the faults of the file's shape. Broken reports that the text is not YAML, so that there are no settings.
 	Faults []Fault
 	Broken bool
 }

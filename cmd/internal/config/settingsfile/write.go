@@ -23,7 +23,7 @@ type Setting struct {
 const width = 100
 
 // Format returns the text of a file with a comment at its head. Settings of detectors stand below
-// detectors, where the first of them is, and those of mappings below mappings; so they follow each other in list.
+// detectors, where the first of them is, and settings of mappings below mappings; so they follow each other in list.
 func Format(head string, list []Setting) string {
 	var b strings.Builder
 	comment(&b, "", head)

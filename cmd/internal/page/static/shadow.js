@@ -56,7 +56,7 @@ function shadowPage() {
     set(head, "Anomalies in shadow mode ", el("span", { class: "count" }, s.anomalies.length < all ? `${s.anomalies.length} of ${whole(all)}` : whole(all)));
     anomalies.root.hidden = head.hidden = all === 0;
     const words = [el("span", {}, "Anomalies that opened from ", when(s.from), " to ", when(s.to), ". Both: one series, with an event time in common. "),
-      `Rates are those of this worker's partitions, with ${whole(s.series)} series. `];
+      `Rates are of this worker's partitions, with ${whole(s.series)} series. `];
     if (!s.topic) words.push("No detector is in shadow mode (SHADOW). ");
     else if (s.loading) words.push(`Loading … ${s.topic} is being read. `);
     if (s.truncated) words.push("Older anomalies are in the topics only: the numbers may lack some. ");

@@ -215,7 +215,7 @@ func TestOpenSearch(t *testing.T) {
 }
 
 // testOpenSearch runs a connector while anomalies open, are updated and close. The documents, with the ids
-// that rekey gives them, are to be those of want.
+// that rekey gives them, are to be as want has them.
 func testOpenSearch(t *testing.T, p *plant, o *opensearch, c *connect, settings []byte, decode func([]byte) (map[string]any, error),
 	rekey func(map[string]map[string]any) map[string]map[string]any, want func() map[string]map[string]any) {
 	waitEqual := func(when string) {

@@ -29,7 +29,7 @@ type plant struct {
 // sensors is how many sensors the plant has.
 const sensors = 60
 
-// newPlant starts a worker with settings besides those of the plant.
+// newPlant starts a worker with settings besides the plant's.
 func newPlant(t *testing.T, cluster *kafkatest.Cluster, settings ...string) *plant {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -92,7 +92,7 @@ func (p Record) Equal(o Record) bool {
 // Same reports whether two keys or values are equal; a null is not empty.
 func Same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// SameHeaders reports whether headers in a client's type are those of a record.
+// SameHeaders reports whether headers in a client's type equal a record's.
 func SameHeaders[H header](got []H, want []Header) bool {
 	return slices.EqualFunc(got, want, func(x H, y Header) bool { return Header(x).Key == y.Key && Same(Header(x).Value, y.Value) })
 }

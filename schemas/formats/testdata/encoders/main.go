@@ -135,7 +135,7 @@ func (g generator) telegraf(i int) record {
 	return r
 }
 
-// attributes gives out texts, numbers, Booleans and bytes, and returns the text of those of two names.
+// attributes gives out texts, numbers, Booleans and bytes, and returns the text of the ones with two names.
 func (g generator) attributes(m pcommon.Map, names ...string) (texts []string) {
 	for _, name := range names {
 		text := ""

@@ -2,7 +2,7 @@
 // with the samples that a right mapping reads of it. It has a module of its own, so that no encoder is a dependency of the worker. To
 // write the files anew: go run . && sh others.sh
 //
-// The encoders here are those of CloudEvents, Telegraf and the OpenTelemetry collector. Where no package has one, records follow the text
+// The encoders here are from CloudEvents, Telegraf and the OpenTelemetry collector. Where no package has one, records follow the text
 // of the specification, as a comment says.
 package main
 
