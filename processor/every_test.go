@@ -57,8 +57,8 @@ func TestEvery(t *testing.T) {
 		})
 		aggregated := gathered(t, cfg.Metrics, "odradek_records_aggregated_total")
 		closed := gathered(t, cfg.Metrics, "odradek_intervals_closed_total")
-		if of := fieldsOf(t, cfg.Metrics, "odradek_intervals_closed_total"); !slices.Equal(of, []string{"a"}) {
-			t.Errorf("intervals are counted for the fields %q", of)
+		if fields := fieldsOf(t, cfg.Metrics, "odradek_intervals_closed_total"); !slices.Equal(fields, []string{"a"}) {
+			t.Errorf("intervals are counted for the fields %q", fields)
 		}
 		if n := gathered(t, cfg.Metrics, "odradek_records_late_total"); closed == 0 || aggregated+n != 200 {
 			t.Errorf("%v intervals of %v records, %v late", closed, aggregated, n)

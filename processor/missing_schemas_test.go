@@ -64,8 +64,8 @@ func (r *registryServer) requests(id int) int {
 	return r.asked[id]
 }
 
-// begin starts a processor of config, changed.
-func (r *registryServer) begin(b *bench, grace time.Duration, change func(*Config)) (*Processor, func(error)) {
+// start starts a processor of config, changed.
+func (r *registryServer) start(b *bench, grace time.Duration, change func(*Config)) (*Processor, func(error)) {
 	b.t.Helper()
 	cfg := r.config(b, grace)
 	if change != nil {
@@ -118,7 +118,7 @@ func TestLaggingRegistry(t *testing.T) {
 	b, r := newBench(t, 1), newRegistry(t)
 	b.produce(50)
 	b.framed(9)
-	p, stop := r.begin(b, time.Minute, nil)
+	p, stop := r.start(b, time.Minute, nil)
 	waitFor(t, "the partition is held for the schema", 10*time.Second, func() bool {
 		l := p.Status()
 		return len(l) == 1 && l[0].Hold == heldForSchema && r.requests(9) > 1
@@ -147,7 +147,7 @@ func TestUnknownSchemaIsCondemned(t *testing.T) {
 	}
 	b.produce(20)
 	began := time.Now()
-	p, stop := r.begin(b, grace, nil)
+	p, stop := r.start(b, grace, nil)
 	b.committed(p, 40+bad)
 	took := time.Since(began)
 	stop(nil)
@@ -190,7 +190,7 @@ func TestReplayAsksNobody(t *testing.T) {
 		})
 		return s
 	}
-	p, stop := r.begin(b, 0, nil)
+	p, stop := r.start(b, 0, nil)
 	b.committed(p, 122)
 	stop(errors.New("crash")) // without a last snapshot
 	if n := len(b.letters()); n != 2 {
@@ -198,7 +198,7 @@ func TestReplayAsksNobody(t *testing.T) {
 	}
 
 	r.set(func() { r.down, r.asked = true, map[int]int{} })
-	p, stop = r.begin(b, time.Minute, export)
+	p, stop = r.start(b, time.Minute, export)
 	waitFor(t, "it is ready while the registry is down", 10*time.Second, p.Ready)
 	if n := r.requests(9); n > 0 {
 		t.Errorf("the replay has asked the registry %d times", n)
@@ -208,7 +208,7 @@ func TestReplayAsksNobody(t *testing.T) {
 
 	// Now the registry has it. What was a dead letter stays one; what comes is read.
 	r.set(func() { r.down, r.has[9] = false, true })
-	p, stop = r.begin(b, time.Minute, export)
+	p, stop = r.start(b, time.Minute, export)
 	waitFor(t, "it is ready again", 10*time.Second, p.Ready)
 	if with := restored(); !bytes.Equal(with, without) || bytes.Contains(with, []byte("framed")) {
 		t.Errorf("the restored state has changed with the registry: %d and %d bytes", len(without), len(with))
@@ -219,7 +219,7 @@ func TestReplayAsksNobody(t *testing.T) {
 	stop(errors.New("crash"))
 
 	// The withdrawal is a decision, too.
-	p, stop = r.begin(b, time.Minute, export)
+	p, stop = r.start(b, time.Minute, export)
 	waitFor(t, "it is ready once more", 10*time.Second, p.Ready)
 	if !bytes.Contains(restored(), []byte("framed")) {
 		t.Error("the record that was read after the decision is not in the restored state")
@@ -238,7 +238,7 @@ func TestReplayOfDeletedSchema(t *testing.T) {
 	b.framed(9)
 	b.produce(10)
 	r.set(func() { r.has[9] = true })
-	p, stop := r.begin(b, time.Minute, nil)
+	p, stop := r.start(b, time.Minute, nil)
 	b.committed(p, 41)
 	stop(errors.New("crash"))
 	r.set(func() { r.has[9] = false; r.asked = map[int]int{} })
@@ -275,7 +275,7 @@ func TestMissingKeySchema(t *testing.T) {
 	produce(8, "known", 20)
 	var mu sync.Mutex
 	var restored []byte
-	begin := func() (*Processor, func(error)) {
+	start := func() (*Processor, func(error)) {
 		cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}}})
 		cfg.State.Reading.Key = "@key.sensor"
 		reg, err := registry.New(registry.Config{URLs: []string{r.URL}, NegativeTTL: 200 * time.Millisecond})
@@ -296,14 +296,14 @@ func TestMissingKeySchema(t *testing.T) {
 		}
 		return b.start(cfg)
 	}
-	p, stop := begin()
+	p, stop := start()
 	b.committed(p, 62)
 	stop(errors.New("crash"))
 	if n := len(b.letters()); n != 2 {
 		t.Fatalf("%d dead letters", n)
 	}
 	r.set(func() { r.has[9] = true })
-	p, stop = begin()
+	p, stop = start()
 	produce(9, "later", 3)
 	b.committed(p, 65)
 	stop(nil)

@@ -27,7 +27,7 @@ import (
 // letter. The name of a series in state that cannot be read is shown as its digest.
 func TestNoPayloadIsTold(t *testing.T) {
 	const secret = "Xyzzy"
-	told := func(where, text string) {
+	check := func(where, text string) {
 		t.Helper()
 		hex := fmt.Sprintf("% x", secret[:4])
 		for _, s := range []string{secret, strings.ToLower(secret), fmt.Sprintf("%x", secret[:4]), hex} {
@@ -95,16 +95,16 @@ func TestNoPayloadIsTold(t *testing.T) {
 	}
 	cfg, log := config()
 	b.run(cfg)
-	told("the log", strings.Join(log.with(""), "\n"))
+	check("the log", strings.Join(log.with(""), "\n"))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(cfg.Metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	told("/metrics", w.Body.String())
+	check("/metrics", w.Body.String())
 	dead, classes := b.dead(), map[string]bool{}
 	for i := range dead {
 		classes[head(&dead[i], "odradek.error.class")] = true
 		for _, h := range dead[i].Headers {
 			if h.Key != "h" && h.Key != schemas.SchemaIDHeader {
-				told("header "+h.Key, string(h.Value))
+				check("header "+h.Key, string(h.Value))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	// Without a bare schema a value has to begin with a framing.
 	var reading schemas.Reading
 	err = b.config("").Decoder.Decode(context.Background(), nil, []byte(secret), 0, nil, &reading)
-	told("the error of a framing", fmt.Sprint(err))
+	check("the error of a framing", fmt.Sprint(err))
 
 	// State that cannot be read.
 	name := "g-" + b.input + "-changelog"
@@ -148,6 +148,6 @@ func TestNoPayloadIsTold(t *testing.T) {
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), state.Digest([]byte(secret+"-1"))) {
 		t.Errorf("state that cannot be read: %v", err)
 	}
-	told("the log of a refusal", strings.Join(log.with(""), "\n"))
-	told("the refusal", fmt.Sprint(err))
+	check("the log of a refusal", strings.Join(log.with(""), "\n"))
+	check("the refusal", fmt.Sprint(err))
 }

@@ -195,7 +195,7 @@ func TestStopAboveOfMissingSchema(t *testing.T) {
 	}
 	b.produceTo(0, 10)
 	operated := b.operated()
-	p, stop := r.begin(b, 100*time.Millisecond, func(cfg *Config) {
+	p, stop := r.start(b, 100*time.Millisecond, func(cfg *Config) {
 		cfg.StopAbove, cfg.Resume = cycle.DeadLetterLimit{Most: 1, Of: 20}, operated.Resume
 	})
 	b.paused(p, 11)

@@ -8,16 +8,16 @@ import (
 // BenchmarkScreen is VALID and MISSING_IF of a value, of which none is rejected.
 func BenchmarkScreen(b *testing.B) {
 	const fields = 8
-	for _, of := range []string{"valid", "missing_if", "both"} {
-		b.Run(of, func(b *testing.B) {
+	for _, what := range []string{"valid", "missing_if", "both"} {
+		b.Run(what, func(b *testing.B) {
 			m, values := Mapping{Time: "t"}, make([]float64, fields)
 			for i := range fields {
 				name := fmt.Sprint("v", i)
 				m.Fields, values[i] = append(m.Fields, name), float64(i)
-				if of != "missing_if" {
+				if what != "missing_if" {
 					m.Valid = append(m.Valid, name+"=-40..150")
 				}
-				if of != "valid" {
+				if what != "valid" {
 					m.MissingIf = append(m.MissingIf, name+"=-9999|6553.5")
 				}
 			}

@@ -73,10 +73,10 @@ func (m Mapping) expressions(l *Layout) error {
 }
 
 // expressionFaults returns what is wrong with an expression, a fault for each line of err.
-func expressionFaults(begin, text string, err error) (faults []error) {
+func expressionFaults(setting, text string, err error) (faults []error) {
 	if err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			faults = append(faults, fmt.Errorf("schemas: %s %q: %s", begin, text, line))
+			faults = append(faults, fmt.Errorf("schemas: %s %q: %s", setting, text, line))
 		}
 	}
 	return faults

@@ -121,11 +121,11 @@ func (l *Layout) resetMore(out *Reading) {
 }
 
 // SetKafkaKey gives a reading the parts of its key that Layout.Key has found in the Kafka key, before its record is read.
-func (r *Reading) SetKafkaKey(of *Reading) {
-	if len(of.Key) > 0 && of.Parts[0].Kind == PartNone { // a program may set the key itself where it has one part
-		of.Parts[0] = KeyPart{Kind: PartText, Text: of.Key}
+func (r *Reading) SetKafkaKey(key *Reading) {
+	if len(key.Key) > 0 && key.Parts[0].Kind == PartNone { // a program may set the key itself where it has one part
+		key.Parts[0] = KeyPart{Kind: PartText, Text: key.Key}
 	}
-	r.kafkaKey = of
+	r.kafkaKey = key
 }
 
 // Finish completes a reading whose record has been read: it joins the key's parts and

@@ -296,10 +296,10 @@ func (s *leaves) name(i int) []byte {
 }
 
 // add adds the leaves of the next of several readings.
-func (s *leaves) add(of *leaves) {
+func (s *leaves) add(next *leaves) {
 	base := len(s.names)
-	s.names, s.values = append(s.names, of.names...), append(s.values, of.values...)
-	for _, end := range of.ends {
+	s.names, s.values = append(s.names, next.names...), append(s.values, next.values...)
+	for _, end := range next.ends {
 		s.ends = append(s.ends, base+end)
 	}
 	s.until = append(s.until, len(s.ends))

@@ -63,11 +63,11 @@ func TestChangedSetting(t *testing.T) {
 	refused("parameter", []string{"DETECTOR_CHANGE_RANK=2"}, "ODRADEK_DETECTOR_CHANGE_RANK was 3 and is 2 (state of detector change)")
 
 	w := f.add(some(), "reset", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
-	told := w.lines("is emptied")
-	if len(told) != partitions {
-		t.Errorf("%d lines say what was emptied, want one for each of %d partitions:\n%s", len(told), partitions, strings.Join(told, "\n"))
+	emptied := w.lines("is emptied")
+	if len(emptied) != partitions {
+		t.Errorf("%d lines say what was emptied, want one for each of %d partitions:\n%s", len(emptied), partitions, strings.Join(emptied, "\n"))
 	}
-	for _, line := range told {
+	for _, line := range emptied {
 		for _, text := range []string{"level=WARN", "ODRADEK_STATE_MISMATCH=reset", "window, scores and thresholds of detector change of ",
 			" series", "ODRADEK_KEY_FIELD was sensor and is @key"} {
 			if !strings.Contains(line, text) {
@@ -79,8 +79,8 @@ func TestChangedSetting(t *testing.T) {
 		}
 	}
 	w = f.add(some(), "same", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
-	if told := w.lines("is emptied"); len(told) > 0 {
-		t.Errorf("nothing was changed, and the log says\n%s", strings.Join(told, "\n"))
+	if emptied := w.lines("is emptied"); len(emptied) > 0 {
+		t.Errorf("nothing was changed, and the log says\n%s", strings.Join(emptied, "\n"))
 	}
 
 	for p := range int32(partitions) {

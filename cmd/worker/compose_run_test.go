@@ -315,12 +315,12 @@ func TestCompose(t *testing.T) {
 		if !w.healthy() {
 			t.Errorf("%s is not healthy while it works", w.name)
 		}
-		told := time.Now()
+		stopped := time.Now()
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("%s ended with %d", w.name, code)
 		}
-		if w.s.StopGracePeriod != nil && time.Since(told) > time.Duration(*w.s.StopGracePeriod) {
-			t.Errorf("%s took %v to end", w.name, time.Since(told))
+		if w.s.StopGracePeriod != nil && time.Since(stopped) > time.Duration(*w.s.StopGracePeriod) {
+			t.Errorf("%s took %v to end", w.name, time.Since(stopped))
 		}
 		if w.healthy() {
 			t.Errorf("%s is healthy after its end", w.name)

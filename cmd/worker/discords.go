@@ -316,8 +316,8 @@ type discordsPrinter struct {
 	cut    int              // lengths with more than are printed
 }
 
-// begin prints what comes before the first length.
-func (p *discordsPrinter) begin() error {
+// printHead prints what comes before the first length.
+func (p *discordsPrinter) printHead() error {
 	p.out = bufio.NewWriter(p.o.t.out)
 	switch {
 	case p.o.asJSON:
@@ -337,7 +337,7 @@ func (p *discordsPrinter) begin() error {
 // length prints a length.
 func (p *discordsPrinter) length(l *discordsLength) error {
 	if len(p.counts) == 0 {
-		if err := p.begin(); err != nil {
+		if err := p.printHead(); err != nil {
 			return err
 		}
 	}

@@ -60,14 +60,14 @@ func TestDiscords(t *testing.T) {
 				args = append(args, fmt.Sprintf("-%s=%d", name, v))
 			}
 			var want []discord.Ranged
-			take := func(r discord.Ranged) bool { want = append(want, r); return true }
+			add := func(r discord.Ranged) bool { want = append(want, r); return true }
 			if radius == "off" {
 				for _, m := range q.All() {
 					found := discord.Define(x, m, discord.Options{}).Top(m, q.Top)
-					take(discord.Ranged{Length: m, Count: len(found), Found: found})
+					add(discord.Ranged{Length: m, Count: len(found), Found: found})
 				}
 			} else {
-				discord.DefineRanges(x, &q, take)
+				discord.DefineRanges(x, &q, add)
 			}
 			got, notes := discordsOf(t, args...)
 			if len(got.Lengths) != len(want) || got.Rows != n || got.Column != "v" || got.discordsHead.Radius != radius {

@@ -143,8 +143,8 @@ func TestGenerateWaitsForBrokers(t *testing.T) {
 	}
 	var first struct{ Time int64 } // ms
 	must(t, json.Unmarshal(recs[0].Value, &first))
-	if begin := time.UnixMilli(first.Time + 1); begin.Before(upAt) {
-		t.Errorf("event time begins at %v, the brokers answered at %v", begin, upAt)
+	if earliest := time.UnixMilli(first.Time + 1); earliest.Before(upAt) {
+		t.Errorf("event time begins at %v, the brokers answered at %v", earliest, upAt)
 	}
 	// An interrupt ends the wait.
 	ctx, cancel := context.WithCancel(t.Context())

@@ -332,9 +332,9 @@ func TestGenerateStreams(t *testing.T) {
 				labels++
 			}
 		}
-		told, err := c.Admin().ReadAll(t.Context(), topic+"-labels", true)
-		if err != nil || len(recs) != 6000 || len(told) != labels || labels < 10 {
-			t.Errorf("%s: %d records, %d labels, want %d: %v", name, len(recs), len(told), labels, err)
+		labelled, err := c.Admin().ReadAll(t.Context(), topic+"-labels", true)
+		if err != nil || len(recs) != 6000 || len(labelled) != labels || labels < 10 {
+			t.Errorf("%s: %d records, %d labels, want %d: %v", name, len(recs), len(labelled), labels, err)
 		}
 	}
 }

@@ -95,15 +95,15 @@ func TestGrid(t *testing.T) {
 			t.Errorf("%d blocks, the undisturbed run has %d, or others", len(blocks), len(want))
 		}
 		// Ids and sources have the offsets, which differ between the brokers.
-		told := f.anomalies()
-		if faults := lifeFaults(told); len(faults) > 0 {
+		list := f.anomalies()
+		if faults := lifeFaults(list); len(faults) > 0 {
 			t.Error(faults)
 		}
-		if want, all := regionsOf(still.anomalies()), regionsOf(told); !slices.Equal(want, all) {
+		if want, all := regionsOf(still.anomalies()), regionsOf(list); !slices.Equal(want, all) {
 			t.Errorf("%d changes with regions, the undisturbed run has %d, or others", len(all), len(want))
 		}
 		hot := 0
-		for _, a := range told {
+		for _, a := range list {
 			if a.detector == "hot" && a.key == "region-0" && a.kind != "close" {
 				hot++
 			}
@@ -115,7 +115,7 @@ func TestGrid(t *testing.T) {
 }
 
 // regionsOf lists the changes of anomalies without what depends on offsets, in order.
-func regionsOf(list []told) (texts []string) {
+func regionsOf(list []published) (texts []string) {
 	for _, a := range list {
 		_, region, _ := strings.Cut(a.content, "region:")
 		region, _, _ = strings.Cut(region, " revision:")

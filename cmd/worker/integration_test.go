@@ -391,7 +391,7 @@ func accounted(scrape string) error {
 		fmt.Sscan(value, &v)
 		sum[strings.TrimSuffix(strings.TrimPrefix(name, "odradek_records_"), "_total")] += v
 	}
-	_, told := sum["consumed"]
+	_, counted := sum["consumed"]
 	in := sum["consumed"] + sum["further_samples"] + sum["held_assigned"]
 	var out float64
 	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "aggregated", "dead_lettered", "skipped",
@@ -399,7 +399,7 @@ func accounted(scrape string) error {
 		"held", "held_revoked", "held_evicted", "backfilled"} {
 		out += sum[k]
 	}
-	if !told || in != out {
+	if !counted || in != out {
 		return fmt.Errorf("the accounting equation does not hold: consumed %v, accounted for %v: %v", in, out, sum)
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-// told is a record of the anomalies topic as goavro reads it.
-type told struct {
+// published is a record of the anomalies topic as goavro reads it.
+type published struct {
 	id       string
 	revision int64
 	kind     string
@@ -32,13 +32,13 @@ type told struct {
 // anomalies reads the anomalies topic with franz-go, read_committed, and decodes
 // it with goavro and the schema that the registry has for it: nothing of the
 // worker. In the order of each partition.
-func (f *fleet) anomalies() []told {
+func (f *fleet) anomalies() []published {
 	f.t.Helper()
 	return f.anomaliesOf(f.group + "-anomalies")
 }
 
 // anomaliesOf reads a topic of anomalies.
-func (f *fleet) anomaliesOf(topic string) []told {
+func (f *fleet) anomaliesOf(topic string) []published {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -50,7 +50,7 @@ func (f *fleet) anomaliesOf(topic string) []told {
 		f.t.Fatal(err)
 	}
 	codecs := map[uint32]*goavro.Codec{}
-	var list []told
+	var list []published
 	for i := range recs {
 		r := &recs[i]
 		if len(r.Value) < 6 || r.Value[0] != 0 {
@@ -65,7 +65,7 @@ func (f *fleet) anomaliesOf(topic string) []told {
 			f.t.Fatalf("anomaly at %v offset %d: %v, %d bytes left", r.TP(), r.Offset, err, len(rest))
 		}
 		m := native.(map[string]any)
-		a := told{id: m["id"].(string), revision: m["revision"].(int64), kind: m["kind"].(string), key: m["series_key"].(string),
+		a := published{id: m["id"].(string), revision: m["revision"].(int64), kind: m["kind"].(string), key: m["series_key"].(string),
 			detector: m["detector"].(string), content: fmt.Sprint(m)} // maps are printed in order of their keys
 		for _, v := range mapOf(m["reason"]) {
 			a.reason = v.(string)
@@ -91,8 +91,8 @@ func mapOf(v any) map[string]any {
 
 // lifeFaults says what is wrong with the lives of anomalies: each id has one open,
 // of revision 1, revisions one more each time, and nothing after its one close.
-func lifeFaults(list []told) (faults []string) {
-	last := map[string]told{}
+func lifeFaults(list []published) (faults []string) {
+	last := map[string]published{}
 	for _, a := range list {
 		before, known := last[a.id]
 		switch {
@@ -115,9 +115,9 @@ func lifeFaults(list []told) (faults []string) {
 }
 
 // sameLives says where two lists differ, regardless of the order of their ids.
-func sameLives(want, got []told) (faults []string) {
-	by := func(list []told) map[string]told {
-		m := map[string]told{}
+func sameLives(want, got []published) (faults []string) {
+	by := func(list []published) map[string]published {
+		m := map[string]published{}
 		for _, a := range list {
 			m[fmt.Sprint(a.id, " ", a.revision)] = a
 		}
@@ -141,7 +141,7 @@ func sameLives(want, got []told) (faults []string) {
 
 // once drops repeats of a record with the same content, which at least once may
 // have; others stay.
-func once(list []told) (out []told, repeats int) {
+func once(list []published) (out []published, repeats int) {
 	seen := map[string]bool{}
 	for _, a := range list {
 		if seen[a.content] {
@@ -170,7 +170,7 @@ var alarms = []string{
 
 // calm returns what the undisturbed worker tells of a copy of the input. Ids and content
 // of anomalies have offsets in them, so the copy must have the original's.
-func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []told {
+func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []published {
 	t.Helper()
 	fake, offsets := copied(t, c, input)
 	for tp, originals := range offsets {
@@ -193,7 +193,7 @@ func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []tol
 }
 
 // tally counts records by detector and kind, closes by reason.
-func tally(list []told) map[string]int {
+func tally(list []published) map[string]int {
 	n := map[string]int{}
 	for _, a := range list {
 		n[a.detector+" "+a.kind+" "+a.reason]++
@@ -293,12 +293,12 @@ func TestLivesUnderKills(t *testing.T) {
 }
 
 // controls breaks what was read back, one record at a time, and wants it noticed.
-func controls(t *testing.T, rng *rand.Rand, want, got []told) {
+func controls(t *testing.T, rng *rand.Rand, want, got []published) {
 	t.Helper()
 	if len(got) < 10 {
 		t.Fatalf("%d records are too few for a control", len(got))
 	}
-	noticed := func(what string, list []told) {
+	noticed := func(what string, list []published) {
 		if len(lifeFaults(list)) == 0 && len(sameLives(want, list)) == 0 {
 			t.Errorf("a record was %s and nothing noticed it", what)
 		}
@@ -371,7 +371,7 @@ func TestLivesAcrossRestarts(t *testing.T) {
 		f.add(some(), "first")
 		f.add(some(), "second")
 		before := f.anomalies()
-		open := map[string]told{}
+		open := map[string]published{}
 		for _, a := range before {
 			open[a.id] = a
 			if a.kind == "close" {

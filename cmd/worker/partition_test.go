@@ -80,12 +80,12 @@ func TestWindowOfAPartition(t *testing.T) {
 		got := f.killJoinLeave(produce)
 		still, offsets := undisturbedFleet(t, c, input, fleetSettings...)
 		compare(t, "windows of partitions", original(t, still, offsets), got)
-		told := f.anomalies()
-		if faults := lifeFaults(told); len(faults) > 0 {
+		changes := f.anomalies()
+		if faults := lifeFaults(changes); len(faults) > 0 {
 			t.Error(faults)
 		}
-		if want := still.anomalies(); len(want) != len(told) {
-			t.Errorf("%d changes of anomalies, the undisturbed run has %d", len(told), len(want))
+		if want := still.anomalies(); len(want) != len(changes) {
+			t.Errorf("%d changes of anomalies, the undisturbed run has %d", len(changes), len(want))
 		}
 		scores, high := map[string]int{}, map[kafkatest.TP]int{}
 		for id, s := range got {

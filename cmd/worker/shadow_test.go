@@ -84,7 +84,7 @@ func TestShadowMode(t *testing.T) {
 		live, shadow := calm.anomalies(), calm.anomaliesOf(calm.group+"-anomalies-shadow")
 		for _, counted := range []struct {
 			metric string
-			list   []told
+			list   []published
 		}{{"odradek_anomalies_total", live}, {"odradek_shadow_anomalies_total", shadow}} {
 			n := 0
 			for _, r := range counted.list {
@@ -104,7 +104,7 @@ func TestShadowMode(t *testing.T) {
 				t.Errorf("%s of detector level counts %v of %d records", counted.metric, got, n)
 			}
 		}
-		for name, want := range map[string][]told{"-anomalies": live, "-anomalies-shadow": shadow} {
+		for name, want := range map[string][]published{"-anomalies": live, "-anomalies-shadow": shadow} {
 			got := f.anomaliesOf(f.group + name)
 			for _, fault := range append(append(lifeFaults(got), lifeFaults(want)...), sameLives(want, got)...) {
 				t.Errorf("%s: %s", name, fault)
@@ -127,7 +127,7 @@ func TestShadowMode(t *testing.T) {
 				t.Errorf("in shadow mode: %s", r.content)
 			}
 		}
-		for i, list := range [][]told{live, shadow} {
+		for i, list := range [][]published{live, shadow} {
 			for _, r := range list {
 				if r.reason == "detector_removed" {
 					ended[i == 1]++

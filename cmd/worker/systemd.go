@@ -42,7 +42,7 @@ func notify(ctx context.Context, getenv func(string) string, ready, healthy func
 		defer tick.Stop()
 		draining := ctx.Done()
 		for {
-			n.tell(time.Now())
+			n.report(time.Now())
 			select {
 			case <-tick.C:
 			case <-draining:
@@ -59,19 +59,19 @@ func notify(ctx context.Context, getenv func(string) string, ready, healthy func
 	}
 }
 
-// notifier has what systemd was told.
+// notifier has what was reported to systemd.
 type notifier struct {
 	conn           net.Conn
 	watchdog       time.Duration // 0: none
 	ready, healthy func() error
 
 	isReady bool
-	alive   time.Time // when the watchdog was told last
+	alive   time.Time // of the last report to the watchdog
 	status  string
 }
 
-// tell says what has changed, and to the watchdog that the worker is healthy.
-func (n *notifier) tell(now time.Time) {
+// report reports what has changed, and to the watchdog that the worker is healthy.
+func (n *notifier) report(now time.Time) {
 	status := "ready"
 	if err := n.ready(); err != nil {
 		status = err.Error()

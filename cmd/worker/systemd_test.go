@@ -52,25 +52,25 @@ func TestNotify(t *testing.T) {
 		t.Errorf("then %q", got)
 	}
 	ready.Store(true)
-	var told []string
-	for len(told) < 2 {
+	var sent []string
+	for len(sent) < 2 {
 		if got := next(); got != "WATCHDOG=1" {
-			told = append(told, got)
+			sent = append(sent, got)
 		}
 	}
 	cancel()
-	for len(told) < 3 {
+	for len(sent) < 3 {
 		if got := next(); got != "WATCHDOG=1" {
-			told = append(told, got)
+			sent = append(sent, got)
 		}
 	}
 	stop()
-	if want := []string{"READY=1", "STATUS=ready", "STOPPING=1\nSTATUS=draining"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{"READY=1", "STATUS=ready", "STOPPING=1\nSTATUS=draining"}; !slices.Equal(sent, want) {
+		t.Errorf("told %q, want %q", sent, want)
 	}
 	stalled := notifier{conn: discard{}, watchdog: time.Minute, ready: func() error { return nil },
 		healthy: func() error { return errors.New("nothing was committed") }}
-	if stalled.tell(time.Now()); !stalled.alive.IsZero() || stalled.status != "nothing was committed" {
+	if stalled.report(time.Now()); !stalled.alive.IsZero() || stalled.status != "nothing was committed" {
 		t.Errorf("the watchdog hears of a worker that hangs: %+v", stalled)
 	}
 	notify(ctx, func(string) string { return "" }, nil, nil, nil)() // no systemd

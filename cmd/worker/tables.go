@@ -176,7 +176,7 @@ func writeFile(path string, f func(w io.Writer) error) error {
 	return errors.Join(f(file), file.Close())
 }
 
-// seconds are those since a time, to three digits after the point.
+// seconds returns the seconds since a time, to three digits after the point.
 func seconds(since time.Time) float64 {
 	return float64(time.Since(since).Milliseconds()) / 1000
 }

@@ -183,10 +183,10 @@ func (o *discordsOptions) searchOnGPU(ctx context.Context, gpu *cuda.Executor, x
 			p.Done.Add(int64(len(some)))
 			continue
 		}
-		for begin := 0; begin < len(some); begin += several {
+		for from := 0; from < len(some); from += several {
 			var tasks []discord.TopParams
 			ranged := make([]discord.Ranged, 0, several)
-			for i := begin; i < min(len(some), begin+several); i++ {
+			for i := from; i < min(len(some), from+several); i++ {
 				m := some[i]
 				r := discord.Ranged{Length: m, Radius: radius(m, first[i].Found)}
 				if r.Radius <= 2*math.Sqrt(float64(m)) { // which no distance exceeds

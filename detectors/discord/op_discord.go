@@ -465,7 +465,7 @@ func exactCost(r *detectors.Rows) int {
 	return r.Dim * (r.Len()*row + len(r.Scores)*points*(longest+8*len(lengths)+12)/speed)
 }
 
-// cost of a task with ExactAbove counts its share of exact scores, and the first tile of the others.
+// cost counts of a task with ExactAbove its share of exact scores, and the first tile of the others.
 func cost(r *detectors.Rows) int {
 	c := exactCost(r)
 	if len(r.Next) == 0 {

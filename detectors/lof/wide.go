@@ -54,7 +54,7 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 		l.score(p, s.k, from, to, n-len(scores), scores)
 		return
 	}
-	total := s.begin()
+	total := s.clearLists()
 	if dim == 1 {
 		s.searchLine()
 	} else if len(scores) > 1 || len(counts) > 0 { // mostly all are needed
@@ -120,8 +120,8 @@ func (s *WideScorer) load(p *Params, points []float64, dim int, virtuals []float
 	return !slices.ContainsFunc(s.points, func(v float64) bool { return v-v != 0 })
 }
 
-// begin forgets the lists of the points before and returns the number of points.
-func (s *WideScorer) begin() int {
+// clearLists forgets the lists of the points before and returns the number of points.
+func (s *WideScorer) clearLists() int {
 	total := len(s.points) / s.dim
 	s.lists, s.kdist = slices.Grow(s.lists[:0], total)[:total], grown(s.kdist, total)
 	clear(s.lists)
@@ -133,7 +133,7 @@ func (s *WideScorer) Neighbours(p *Params, points []float64, dim int, virtuals [
 	if !s.load(p, points, dim, virtuals) || s.k < 1 {
 		return func(int) []int { return nil }
 	}
-	if s.begin(); dim == 1 {
+	if s.clearLists(); dim == 1 {
 		s.searchLine()
 	}
 	return func(i int) (at []int) {

@@ -197,11 +197,12 @@ func (s *bandState) open(words []uint32) {
 		s.profiles[i].words, bins = bins[:n], bins[n:]
 	}
 	if s.begun == 0 {
-		s.begin()
+		s.initialise()
 	}
 }
 
-func (s *bandState) begin() {
+// initialise sets what is not 0 in the state of a new series.
+func (s *bandState) initialise() {
 	for i := range s.tails {
 		s.tails[i] = newTail
 	}

@@ -34,7 +34,7 @@ type profile struct {
 	used    float64  // bins; 0: the period is too short for the sampling interval
 	samples float64  // of a bin and period
 	length  float64  // of a period that is found, in samples
-	begin   float64  // of a period that is found: the number of the sample that one begins at
+	start   float64  // of a period that is found: the number of the sample that one begins at
 
 	own, none, compared float64 // mean differences from the profile and from the slow level; samples
 	share               float64 // of the time that has recurring jobs
@@ -46,7 +46,7 @@ type profile struct {
 }
 
 func (p *profile) each(f func(*float64)) {
-	for _, n := range [...]*float64{&p.used, &p.samples, &p.length, &p.begin, &p.own, &p.none, &p.compared, &p.share,
+	for _, n := range [...]*float64{&p.used, &p.samples, &p.length, &p.start, &p.own, &p.none, &p.compared, &p.share,
 		&p.current, &p.sum, &p.count,
 		&p.high[0], &p.high[1], &p.high[2], &p.low[0], &p.low[1], &p.low[2], &p.complete} {
 		f(n)
@@ -159,7 +159,7 @@ func (s *bandState) setUp() {
 // find sets where a sample is in the profile of a candidate.
 func (p *profile) find(q *place, k int, clock *Clock, micros int64, number float64) {
 	if k == candidateFound {
-		turn := (number - p.begin) / p.length
+		turn := (number - p.start) / p.length
 		whole := math.Floor(turn)
 		q.pos, q.turn = (turn-whole)*p.used, uint32(whole)
 	} else {
@@ -503,8 +503,8 @@ func (s *bandState) search(samples []uint32) {
 	inUse := s.period == candidateFound+1
 	switch {
 	case p.used > 0 && math.Abs(p.length/length-1) < .03: // a better estimate of the same period: the bins stay where they are
-		turn := (s.place - p.begin) / p.length
-		p.begin = s.place - (turn-math.Floor(turn))*length
+		turn := (s.place - p.start) / p.length
+		p.start = s.place - (turn-math.Floor(turn))*length
 		p.length, p.samples = length, length/p.used
 		return
 	case inUse && p.own < .6*p.none:

@@ -255,11 +255,11 @@ func TestScoresInOrder(t *testing.T) {
 			}
 			s = p.scores(state, n)
 			want := inOrder(slices.Sorted(slices.Values(ring[:n])))
-			k, of := rng.IntN(n), rng.IntN(n)
+			k, most := rng.IntN(n), rng.IntN(n)
 			if rng.IntN(2) == 0 {
 				k = n - 1 - rng.IntN(min(n, 1+n/16))
 			}
-			y := want.sorted[of]
+			y := want.sorted[most]
 			if rng.IntN(4) == 0 {
 				y = x
 			}
@@ -285,7 +285,7 @@ func TestScoresInOrder(t *testing.T) {
 // TestFar requires that no ceiling is lower than its bound, in histories whose median is next to a gap, and moves across it.
 func TestFar(t *testing.T) {
 	rng := seedtest.New(t)
-	told := 0
+	bounds := 0
 	for range 40 {
 		p := Params{Kind: Conformal, Value: 0.001, History: bandLeast + rng.IntN(300), Bounded: rng.IntN(2) == 0}
 		narrow := p
@@ -320,7 +320,7 @@ func TestFar(t *testing.T) {
 					t.Fatalf("%+v: the ceiling is %v, and not below %v", p, ceiling, s.bands[far:])
 				}
 				if p.isFar(&s, ceiling*0.5) {
-					told++
+					bounds++
 				}
 			}
 			at := i % p.History
@@ -329,7 +329,7 @@ func TestFar(t *testing.T) {
 			ring[at] = x
 		}
 	}
-	if told < 1000 {
-		t.Errorf("%d bounds of ceilings", told)
+	if bounds < 1000 {
+		t.Errorf("%d bounds of ceilings", bounds)
 	}
 }

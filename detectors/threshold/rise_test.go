@@ -9,20 +9,20 @@ import (
 
 // rising is the definition of Risen: it keeps all thresholds.
 type rising struct {
-	rounds [][]float32 // thresholds of each round of the ring, from the first one that matters
-	told   float32     // 0: nothing was said
+	rounds   [][]float32 // thresholds of each round of the ring, from the first one that matters
+	reported float32     // 0: nothing was said
 }
 
 func (d *rising) risen(t float32) (from float32) {
 	if !(t > 0) || math.IsInf(float64(t), 1) {
 		return 0
 	}
-	if d.told > 0 && t < d.told/3 {
-		d.told, d.rounds = 0, [][]float32{nil}
+	if d.reported > 0 && t < d.reported/3 {
+		d.reported, d.rounds = 0, [][]float32{nil}
 	}
 	last := len(d.rounds) - 1
 	d.rounds[last] = append(d.rounds[last], t)
-	if from = d.told; from == 0 {
+	if from = d.reported; from == 0 {
 		from = t
 		for _, round := range d.rounds[max(0, last-1):] {
 			for _, was := range round {
@@ -33,7 +33,7 @@ func (d *rising) risen(t float32) (from float32) {
 	if t < 10*from {
 		return 0
 	}
-	d.told = t
+	d.reported = t
 	return 10 * from / 10
 }
 
@@ -70,11 +70,11 @@ func TestRise(t *testing.T) {
 			before := Count(state)
 			saved := p.Save(nil, state, score)
 			v := p.JudgeAt(state, score, time)
-			got, told := Risen(saved, state), definition.told
+			got, reported := Risen(saved, state), definition.reported
 			if want := definition.risen(v.Threshold); got != want {
 				t.Fatalf("%+v, after %d scores: threshold %v has risen from %v, want %v", p, before, v.Threshold, got, want)
 			} else if want > 0 {
-				if said++; told > 0 {
+				if said++; reported > 0 {
 					again++
 				}
 			}

@@ -65,7 +65,7 @@ func (w *Writer) writeRuns(to *target, ms int64, rows []state.Row) (bytes int, e
 				continue
 			}
 			name := key.Name()
-			n, err := w.writeRun(to.of(key, name), ms, name, detector, run)
+			n, err := w.writeRun(to.batches(key, name), ms, name, detector, run)
 			if err != nil {
 				return bytes, scoreTooLarge(n, to.topic, err)
 			}

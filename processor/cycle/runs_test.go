@@ -98,15 +98,15 @@ func TestRunsHaveTheScoresOfRecords(t *testing.T) {
 					}
 					records++
 					for _, s := range list {
-						of := scoresOf{string(s.Key), s.Detector}
-						if of.series != string(list[0].Key) || int(kafka.Partition(s.Key, 3)) != i {
+						who := scoresOf{string(s.Key), s.Detector}
+						if who.series != string(list[0].Key) || int(kafka.Partition(s.Key, 3)) != i {
 							t.Fatalf("%q in partition %d", s.Key, i)
 						}
 						sample := int32(-1)
 						if s.Sample != nil {
 							sample, s.Sample = *s.Sample, nil
 						}
-						all[of] = append(all[of], fmt.Sprint(sample, s))
+						all[who] = append(all[who], fmt.Sprint(sample, s))
 					}
 				}
 			}
@@ -117,9 +117,9 @@ func TestRunsHaveTheScoresOfRecords(t *testing.T) {
 		w := writer(true)
 		got, runs := read(w, output.MaxRun)
 		again, _ := read(w, output.MaxRun) // what is linked is of the present Write
-		for of, list := range want {
-			if !slices.Equal(got[of], list) || !slices.Equal(again[of], list) {
-				t.Fatalf("round %d: of %v there are\n%s\nwant\n%s", round, of, strings.Join(got[of], "\n"), strings.Join(list, "\n"))
+		for who, list := range want {
+			if !slices.Equal(got[who], list) || !slices.Equal(again[who], list) {
+				t.Fatalf("round %d: of %v there are\n%s\nwant\n%s", round, who, strings.Join(got[who], "\n"), strings.Join(list, "\n"))
 			}
 		}
 		if len(got) != len(want) || limit > 10_000 && runs > len(chunks)*len(keys)*3+scores/output.MaxRun {

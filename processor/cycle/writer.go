@@ -133,7 +133,7 @@ func (w *Writer) writeScores(p *Payload, s *state.State, work *metrics.Work, now
 			continue
 		}
 		name := row.Key.Name()
-		n, err := w.writeScore(to.of(row.Key, name), ms, row, name)
+		n, err := w.writeScore(to.batches(row.Key, name), ms, row, name)
 		if err != nil {
 			return bytes, scoreTooLarge(n, t, err)
 		}
@@ -158,8 +158,8 @@ type target struct {
 	b      *record.Batches
 }
 
-// of returns the batches of a series' partition.
-func (g *target) of(k *state.Key, name []byte) *record.Batches {
+// batches returns the batches of a series' partition, which it locks.
+func (g *target) batches(k *state.Key, name []byte) *record.Batches {
 	if k.Tag == 0 {
 		k.Tag = 1 + uint32(kafka.Partition(name, len(g.sinks)))
 	}

@@ -183,7 +183,7 @@ func (p *planner) give(tp record.TP, to int) {
 	m.count[tp.Topic]++
 }
 
-func (p *planner) take(tp record.TP, from int) {
+func (p *planner) withdraw(tp record.TP, from int) {
 	m := &p.members[from]
 	delete(m.has, tp)
 	m.count[tp.Topic]--
@@ -237,7 +237,7 @@ func (p *planner) level() {
 				last = tp
 			}
 		}
-		p.take(last, from)
+		p.withdraw(last, from)
 		p.give(last, to)
 	}
 }

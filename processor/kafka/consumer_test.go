@@ -33,7 +33,7 @@ func (l *ledger) note(format string, args ...any) {
 	l.log = append(l.log, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
 }
 
-func (l *ledger) take(name string, tps []record.TP) {
+func (l *ledger) grant(name string, tps []record.TP) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note("%s takes %v", name, tps)
@@ -140,7 +140,7 @@ func (x *consumer) run() {
 		x.mu.Unlock()
 		switch e.Kind {
 		case Assigned:
-			x.l.take(x.name, e.Partitions)
+			x.l.grant(x.name, e.Partitions)
 		case Revoked:
 			// Others of this consumer go on while one set is handed over.
 			go func() {

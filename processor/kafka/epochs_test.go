@@ -140,7 +140,7 @@ func askEpochs(fake *kfake.Cluster) *epochQuestions {
 	return q
 }
 
-func (q *epochQuestions) take() []kmsg.OffsetForLeaderEpochRequestTopicPartition {
+func (q *epochQuestions) drain() []kmsg.OffsetForLeaderEpochRequestTopicPartition {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	asked := q.asked
@@ -175,7 +175,7 @@ func TestFetchEpochs(t *testing.T) {
 	first := fake.LeaderFor("in", 0)
 	brokertest.Write(t, cl, "in", 0, 0, 100)
 	readTo(t, s, 0, 100, func(*record.Record) {})
-	if n := len(q.take()); n > 0 {
+	if n := len(q.drain()); n > 0 {
 		t.Errorf("asked %d times before anything was read from another leader", n)
 	}
 	at := int64(100)
@@ -184,7 +184,7 @@ func TestFetchEpochs(t *testing.T) {
 		brokertest.Write(t, cl, "in", 0, int(at), 50)
 		readTo(t, s, at, at+50, func(*record.Record) {})
 		at += 50
-		asked := q.take()
+		asked := q.drain()
 		if len(asked) == 0 {
 			t.Fatalf("nothing is asked of the leader of epoch %d", epoch)
 		}

@@ -53,7 +53,7 @@ type rig struct {
 	offset int64
 	log    []record
 	floor  Floor
-	told   []string
+	events []string
 }
 
 func newRig(t *testing.T, cfg *Config) *rig {
@@ -90,7 +90,7 @@ func (x *rig) flush() {
 	x.b.Reset()
 	for _, e := range x.s.Events {
 		c := &e.Change
-		x.told = append(x.told, fmt.Sprintf("%s/%s(%d) %s %s@%d#%d r%d", e.Key.Name(), e.Name, e.Detector,
+		x.events = append(x.events, fmt.Sprintf("%s/%s(%d) %s %s@%d#%d r%d", e.Key.Name(), e.Name, e.Detector,
 			[]string{"open", "update", "close"}[c.Kind], []string{"recovered", "evicted", "expired", "removed", "reset"}[c.Reason], c.Time,
 			c.Offset, c.Anomaly.Revision))
 	}
@@ -145,10 +145,10 @@ func (x *rig) restart(cfg *Config) {
 
 func (x *rig) want(want ...string) {
 	x.t.Helper()
-	if !slices.Equal(x.told, want) {
-		x.t.Errorf("told\n  %s\nwant\n  %s", strings.Join(x.told, "\n  "), strings.Join(want, "\n  "))
+	if !slices.Equal(x.events, want) {
+		x.t.Errorf("events\n  %s\nwant\n  %s", strings.Join(x.events, "\n  "), strings.Join(want, "\n  "))
 	}
-	x.told = nil
+	x.events = nil
 }
 
 func TestAnomalyOfAKey(t *testing.T) {
@@ -216,7 +216,7 @@ func removed(t *testing.T, change func(*Config)) *rig {
 	x.fold("a 1 0,a 2 5,a 3 30,b 4 0")
 	x.commit()
 	x.all()
-	x.told = nil
+	x.events = nil
 	cfg := watched()
 	cfg.DropMismatched = true
 	change(cfg)
@@ -385,7 +385,7 @@ func TestSilenceCovers(t *testing.T) {
 	var got []anomaly.Change
 	fold := func(f string) {
 		x.fold(f)
-		x.told = nil
+		x.events = nil
 	}
 	fold("a 0 0,b 1000000 0")
 	x.s.Fold(&Sample{Key: []byte("b"), Time: 1500000, Offset: x.offset, Values: []float64{0}}, x.b)

@@ -30,7 +30,7 @@ func TestBackfill(t *testing.T) {
 		w.fill(t)
 		compareRows(t, w.rows, slices.DeleteFunc(slices.Clone(all.rows), func(f flat) bool { return f.offset < w.backfill }))
 		open := map[string]bool{}
-		for _, c := range w.told {
+		for _, c := range w.events {
 			id := c.key + "\x00" + c.name
 			switch {
 			case c.kind == anomaly.Open && c.offset < w.backfill:
@@ -51,7 +51,7 @@ func TestBackfill(t *testing.T) {
 			}
 			same++
 		}
-		rows, changes = rows+len(w.rows), changes+len(w.told)
+		rows, changes = rows+len(w.rows), changes+len(w.events)
 	}
 	t.Logf("%d rows and %d changes of anomalies behind backfills, %d equal states", rows, changes, same)
 }
@@ -65,7 +65,7 @@ func TestLostBackfillIsNoticed(t *testing.T) {
 		w := newWorld(t, r, 400)
 		w.backfill = w.end
 		w.fill(t)
-		if len(w.rows)+len(w.told) > 0 {
+		if len(w.rows)+len(w.events) > 0 {
 			t.Fatalf("%d rows of a log that is all backfill", len(w.rows))
 		}
 		run := func(forget bool) int {
@@ -136,6 +136,6 @@ func TestSilentAfterBackfill(t *testing.T) {
 		if len(x.cycle.events) != 1 || x.cycle.events[0].key != "a" || x.cycle.events[0].offset != 5 {
 			t.Errorf("restored %v, %d offsets passed: changes %+v", restored, passed, x.cycle.events)
 		}
-		compareEvents(t, x.cycle.events, w.told)
+		compareEvents(t, x.cycle.events, w.events)
 	}
 }

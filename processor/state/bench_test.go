@@ -116,11 +116,11 @@ func newDrive(cfg *Config, keys int) *drive {
 // BenchmarkAggregate is BenchmarkFold of samples of which 60 become one.
 func BenchmarkAggregate(b *testing.B) {
 	for _, keys := range []int{10, 1000, 100000} {
-		for _, of := range []string{"none", "mean", "stddev", "median"} {
-			b.Run(fmt.Sprintf("keys=%d/%s", keys, of), func(b *testing.B) {
+		for _, what := range []string{"none", "mean", "stddev", "median"} {
+			b.Run(fmt.Sprintf("keys=%d/%s", keys, what), func(b *testing.B) {
 				cfg := benchConfig(8, 1)
-				if cfg.Reading.Fields = []string{"value"}; of != "none" {
-					cfg.Reading.Every, cfg.Reading.Aggregates = 60*1000*int64(keys), []string{of}
+				if cfg.Reading.Fields = []string{"value"}; what != "none" {
+					cfg.Reading.Every, cfg.Reading.Aggregates = 60*1000*int64(keys), []string{what}
 				}
 				d := newDrive(cfg, keys)
 				d.samples(20*keys, 8192)

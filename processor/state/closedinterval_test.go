@@ -186,7 +186,7 @@ func (w *closedWorker) commit(next int64, before Counts) bool {
 }
 
 // run folds the script and returns the offsets of the samples that were late when they came, or said so.
-func (w *closedWorker) run(script []closedStep) (told []int64) {
+func (w *closedWorker) run(script []closedStep) (late []int64) {
 	w.restore()
 	for i := 0; i < len(script); {
 		if to := script[i].advance; to != 0 {
@@ -220,9 +220,9 @@ func (w *closedWorker) run(script []closedStep) (told []int64) {
 			i = from
 			continue
 		}
-		told = append(told, cycle...)
+		late = append(late, cycle...)
 	}
-	return told
+	return late
 }
 
 // TestClosedIntervals: the samples that a worker sends to the topic of late records, while it has them at hand, are those that a plain
@@ -257,13 +257,13 @@ func TestClosedIntervals(t *testing.T) {
 			step(closedStep{sm: sm})
 		}
 		step(closedStep{advance: max(clock, m.max) + 1_000_000})
-		told := w.run(script)
-		slices.Sort(told)
+		got := w.run(script)
+		slices.Sort(got)
 		slices.Sort(m.late)
-		if !slices.Equal(told, m.late) || w.late != int64(len(m.late)) {
-			t.Fatalf("late samples %v, %d counted, the reference has %v", told, w.late, m.late)
+		if !slices.Equal(got, m.late) || w.late != int64(len(m.late)) {
+			t.Fatalf("late samples %v, %d counted, the reference has %v", got, w.late, m.late)
 		}
-		late, held, crashes = late+len(told), held+w.s.Held(), crashes+w.crashes
+		late, held, crashes = late+len(got), held+w.s.Held(), crashes+w.crashes
 	}
 	if t.Logf("%d late samples, %d restarts", late, crashes); late < 100 || crashes < 100 || held > 0 {
 		t.Errorf("%d late samples, %d restarts, %d held at the end: the test tests too little", late, crashes, held)

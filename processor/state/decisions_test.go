@@ -63,7 +63,7 @@ func subjectOf(key []byte) []byte {
 // decide makes random decisions before a sample and reports whether it is
 // a dead letter.
 func (x *run) decide(sm *Sample) bool {
-	told := func(k Kind, subject, content []byte) {
+	decide := func(k Kind, subject, content []byte) {
 		x.cycle.decided = append(x.cycle.decided, decided{k, bytes.Clone(subject), content, sm.Offset})
 	}
 	subject := subjectOf(sm.Key)
@@ -72,23 +72,23 @@ func (x *run) decide(sm *Sample) bool {
 		case 5:
 			content := randomLearned(x.r, x.w.cfg).Encode()
 			x.s.Decide(Learned, nil, content, sm.Offset)
-			told(Learned, nil, content)
+			decide(Learned, nil, content)
 		case 4:
 			content := randomMutes(x.r, x.w.cfg, sm.Time).Encode()
 			x.s.Decide(Mutes, nil, content, sm.Offset)
-			told(Mutes, nil, content)
+			decide(Mutes, nil, content)
 		case 3: // the topic grows
 			x.grown++
 			content := []byte{byte(x.grown)}
 			x.s.Decide(Grown, nil, content, sm.Offset)
-			told(Grown, nil, content)
+			decide(Grown, nil, content)
 		case 0:
 			if x.s.Keys.Len() == 0 {
 				continue
 			}
 			x.s.evictOldest(sm.Offset)
 			unlogged := x.s.decisions.Unlogged()
-			told(Eviction, unlogged[len(unlogged)-1].Subject, nil)
+			decide(Eviction, unlogged[len(unlogged)-1].Subject, nil)
 		case 1: // the registry gets a schema, or loses it
 			x.absent[string(subject)] = !x.absent[string(subject)]
 		case 2:
@@ -98,7 +98,7 @@ func (x *run) decide(sm *Sample) bool {
 			}
 			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))
 			x.s.Decide(kindTest, nil, content, sm.Offset)
-			told(kindTest, nil, content)
+			decide(kindTest, nil, content)
 		}
 	}
 	absent, standing := x.absent[string(subject)], x.s.Standing(MissingSchema, subject, sm.Offset) != nil
@@ -112,7 +112,7 @@ func (x *run) decide(sm *Sample) bool {
 	}
 	if absent {
 		x.s.Standing(MissingSchema, subject, sm.Offset)
-		told(MissingSchema, subject, nil)
+		decide(MissingSchema, subject, nil)
 	}
 	return absent
 }

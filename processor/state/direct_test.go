@@ -73,7 +73,7 @@ func TestDirect(t *testing.T) {
 			}
 			log[i].Time *= 1e9
 		}
-		fold := func(s *State, cut, undo int, seed uint64) (rows []flat, told []flatEvent) {
+		fold := func(s *State, cut, undo int, seed uint64) (rows []flat, events []flatEvent) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			b := e.Batch()
 			defer e.Release(b)
@@ -114,7 +114,7 @@ func TestDirect(t *testing.T) {
 				if i+1 < len(log) {
 					next = log[i+1].Offset
 				}
-				rows, told = append(rows, flatten(s.Rows)...), append(told, flattenEvents(s.Events)...)
+				rows, events = append(rows, flatten(s.Rows)...), append(events, flattenEvents(s.Events)...)
 				s.Rows, s.Events, mark = s.Rows[:0], s.Events[:0], min(i+1, len(log)-1)
 				s.Mark(next)
 				if err := s.Snapshot(math.MaxInt64, 0, func(k, v []byte) error { return nil }); err != nil {
@@ -122,11 +122,11 @@ func TestDirect(t *testing.T) {
 				}
 				s.Committed(next)
 			}
-			return rows, told
+			return rows, events
 		}
 		want := New(cfg)
 		handOver(want)
-		rows, told := fold(want, 50, 0, 1)
+		rows, events := fold(want, 50, 0, 1)
 		for i := range want.tasks.detectors {
 			if want.tasks.detectors[i].direct != nil {
 				t.Fatal("a task is not handed over")
@@ -138,7 +138,7 @@ func TestDirect(t *testing.T) {
 				plain, inPlace = plain+number(d.plain != nil), inPlace+number(d.inPlace)
 			}
 		}
-		got, heard := fold(s, 1+r.IntN(200), 3, r.Uint64())
+		got, others := fold(s, 1+r.IntN(200), 3, r.Uint64())
 		if !slices.Equal(got, rows) {
 			for i := range min(len(got), len(rows)) {
 				if got[i] != rows[i] {
@@ -147,8 +147,8 @@ func TestDirect(t *testing.T) {
 			}
 			t.Fatalf("%d rows, want %d", len(got), len(rows))
 		}
-		if !slices.Equal(heard, told) {
-			t.Fatalf("%d changes of anomalies, want %d, or others", len(heard), len(told))
+		if !slices.Equal(others, events) {
+			t.Fatalf("%d changes of anomalies, want %d, or others", len(others), len(events))
 		}
 		if !bytes.Equal(s.Export(nil), want.Export(nil)) {
 			t.Fatal("another state")

@@ -35,8 +35,8 @@ func several(names string) *Config {
 	return cfg
 }
 
-// faultsTold is what a reader of the anomalies topics knows of the faults.
-type faultsTold struct {
+// knownFaults is what a reader of the anomalies topics knows of the faults.
+type knownFaults struct {
 	open map[[16]byte]anomaly.Anomaly // by id
 	key  map[[16]byte]string
 	seen map[string]int
@@ -44,7 +44,7 @@ type faultsTold struct {
 
 // take checks the faults of the changes of a sample. The rule, once more: an anomaly is of the fault of one of its series and mode that is
 // open, or that the same score has closed in its favour; of none that is like false alarms; without one it is its own.
-func (f *faultsTold) take(t *testing.T, list []EventRow) {
+func (f *knownFaults) add(t *testing.T, list []EventRow) {
 	t.Helper()
 	for i, e := range list {
 		a, key := e.Change.Anomaly, string(e.Key.Name())
@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 		pick := func() *Config { return several(names[r.IntN(len(names))]) }
 		cfg := pick()
 		x, y := newRig(t, cfg), newRig(t, cfg)
-		f := faultsTold{map[[16]byte]anomaly.Anomaly{}, map[[16]byte]string{}, seen}
+		f := knownFaults{map[[16]byte]anomaly.Anomaly{}, map[[16]byte]string{}, seen}
 		now, values, worse := int64(0), map[string]int{}, []int(nil)
 		for range 300 {
 			if now += r.Int64N(4); r.IntN(60) == 0 {
@@ -119,7 +119,7 @@ func TestFaults(t *testing.T) {
 			if changed {
 				cfg = pick()
 			}
-			var told [2][]flatEvent
+			var events [2][]flatEvent
 			learn := r.IntN(20) == 0
 			var learned rules.LearnedList
 			if learn && r.IntN(3) > 0 {
@@ -137,8 +137,8 @@ func TestFaults(t *testing.T) {
 					}
 				}
 				s.foldRaw(sample)
-				if told[i] = flattenEvents(s.s.Events); s == x {
-					f.take(t, s.s.Events)
+				if events[i] = flattenEvents(s.s.Events); s == x {
+					f.add(t, s.s.Events)
 				}
 				s.s.Events = s.s.Events[:0]
 				s.commit()
@@ -147,8 +147,8 @@ func TestFaults(t *testing.T) {
 					s.restart(cfg)
 				}
 			}
-			if !slices.Equal(told[0], told[1]) || !bytes.Equal(x.s.Export(nil), y.s.Export(nil)) {
-				t.Fatalf("told %v and %v, or another state", told[0], told[1])
+			if !slices.Equal(events[0], events[1]) || !bytes.Equal(x.s.Export(nil), y.s.Export(nil)) {
+				t.Fatalf("events %v and %v, or another state", events[0], events[1])
 			}
 		}
 	}

@@ -73,8 +73,8 @@ func feedGrid(t *testing.T, cfg *Config, samples string) (*State, []Outcome) {
 	return s, outs
 }
 
-// told returns the changes of anomalies: kind, when, cells, count and expected count.
-func told(s *State) string {
+// changes returns the changes of anomalies: kind, when, cells, count and expected count.
+func changes(s *State) string {
 	var out []string
 	for _, e := range s.Events {
 		r := e.Change.Anomaly.Region
@@ -110,33 +110,33 @@ func TestGridWindows(t *testing.T) {
 		samples string
 		rows    string // of k
 		scores  []float32
-		told    string
+		changes string
 	}{
 		{name: "baselines of the samples", samples: join(even(3, 2, 1), end),
-			rows: "k11@9s", scores: []float32{ratio(5, 16, 16.0/12)}, told: "open@9 2-2,1-1 5/1.333"},
+			rows: "k11@9s", scores: []float32{ratio(5, 16, 16.0/12)}, changes: "open@9 2-2,1-1 5/1.333"},
 		{name: "no baselines", change: func(g *series.Grid, _ *scan.OpParams) { g.Baseline = -1 }, samples: join(even(3, 0, 2), end),
-			rows: "k11@9s", scores: []float32{ratio(5, 16, 16.0/12)}, told: "open@9 0-0,2-2 5/1.333"},
+			rows: "k11@9s", scores: []float32{ratio(5, 16, 16.0/12)}, changes: "open@9 0-0,2-2 5/1.333"},
 		{name: "counts are samples", change: func(g *series.Grid, _ *scan.OpParams) { g.Count, g.Baseline = -1, -1 },
 			samples: join(even(3, 0, 2), []string{"k 4 1 1 0 0", "k 4 1 1 0 0"}, end),
-			rows:    "k13@9s", scores: []float32{ratio(3, 14, 14.0/12)}, told: "open@9 1-1,1-1 3/1.167"},
+			rows:    "k13@9s", scores: []float32{ratio(3, 14, 14.0/12)}, changes: "open@9 1-1,1-1 3/1.167"},
 		// 5 of 16, where the windows before had 1 + 5 + 5 of 12 + 16 + 16 = 44; elsewhere 5, where they had 3: 16 * 3/44.
 		{name: "learnt", change: func(g *series.Grid, _ *scan.OpParams) { g.Baseline, g.Learn = -1, 2 },
 			samples: join(even(3, 2, 1), even(13, 2, 1), even(23, 2, 1), even(33, 0, 0), end),
 			rows:    "k11@9w k23@19w k35@29s k47@39s", scores: []float32{float32(math.NaN()), float32(math.NaN()),
-				ratio(11, 16, 16*33.0/44), ratio(5, 16, 16*4.0/60)}, told: "open@29"},
+				ratio(11, 16, 16*33.0/44), ratio(5, 16, 16*4.0/60)}, changes: "open@29"},
 		{name: "the spot moves on, then elsewhere", samples: join(even(3, 0, 0), even(13, 0, 0), even(43, 3, 2), end),
 			rows: "k11@9s k23@19s k35@49s", scores: slices.Repeat([]float32{ratio(5, 16, 16.0/12)}, 3),
-			told: "open@9 0-0,0-0 5/1.333; close@49 0-0,0-0 5/1.333; open@49 3-3,2-2 5/1.333"},
+			changes: "open@9 0-0,0-0 5/1.333; close@49 0-0,0-0 5/1.333; open@49 3-3,2-2 5/1.333"},
 		// The window from 0 to 10 has 22 of baselines of 26; that to 15 has only the last two samples, that to 45 the last.
 		{name: "windows overlap", change: func(g *series.Grid, _ *scan.OpParams) { g.Stride = 5 },
 			samples: join(even(3, 2, 1), []string{"k 7 0 0 6 2", "k 12 3 2 9 2", "k 41 0 0 1 1"}, end),
 			rows:    "k11@4s k12@9s k13@14s k14@44s", scores: []float32{ratio(5, 16, 16.0/12), ratio(5, 22, 22*2/26.0), ratio(9, 15, 7.5), 0},
-			told: "open@4 2-2,1-1 5/1.333; close@14 2-2,1-1 5/1.692; open@14 3-3,2-2 9/7.5; close@44 3-3,2-2 9/7.5"},
+			changes: "open@4 2-2,1-1 5/1.333; close@14 2-2,1-1 5/1.692; open@14 3-3,2-2 9/7.5; close@44 3-3,2-2 9/7.5"},
 		{name: "windows overlap, learnt", change: func(g *series.Grid, _ *scan.OpParams) { g.Baseline, g.Learn, g.Stride = -1, 1, 5 },
 			samples: join(even(3, 2, 1), []string{"k 7 0 0 6 0", "k 12 0 0 4 0", "k 33 1 0 2 0"}, end),
 			// First 10 of 10 in a cell that had 2 of 28 before, then 2 of 2 in one that had 2 of 38.
 			rows: "k11@4w k12@9w k13@14s k14@34s", scores: []float32{float32(math.NaN()), float32(math.NaN()), float32(10 * math.Log(28.0/2)),
-				float32(2 * math.Log(38.0/2))}, told: "open@14 0-0,0-0 10/0.7143; close@34 0-0,0-0 10/0.7143; open@34 1-1,0-0 2/0.1053"},
+				float32(2 * math.Log(38.0/2))}, changes: "open@14 0-0,0-0 10/0.7143; close@34 0-0,0-0 10/0.7143; open@34 1-1,0-0 2/0.1053"},
 		{name: "nothing stands out", samples: "k 3 0 0 2 4,k 3 1 0 3 6,other 99 0 0 1 1", rows: "k1@9s", scores: []float32{0}},
 		{name: "a count without a baseline has no score", samples: "k 3 0 0 2 0,k 3 1 0 3 6,other 99 0 0 1 1",
 			rows: "k1@9s", scores: []float32{float32(math.NaN())}},
@@ -145,9 +145,9 @@ func TestGridWindows(t *testing.T) {
 			rows: "k1@9s", scores: []float32{ratio(2, 3, 1.5)}},
 		{name: "and does not", change: func(_ *series.Grid, p *scan.OpParams) { p.Replicates = 99 },
 			cfg: func(c *Config) { c.Detectors[0].MaxP = 0.05 }, samples: "k 3 0 0 40 1,k 3 1 0 1 1,other 99 0 0 1 1",
-			rows: "k1@9s", scores: []float32{ratio(40, 41, 20.5)}, told: "open@9 0-0,0-0 40/20.5"},
+			rows: "k1@9s", scores: []float32{ratio(40, 41, 20.5)}, changes: "open@9 0-0,0-0 40/20.5"},
 		{name: "before the epoch", samples: "k -13 0 0 40 1,k -11 1 0 1 1,k -10 1 0 1 1,other 99 0 0 1 1",
-			rows: "k1@-11s k2@-1s", scores: []float32{ratio(40, 41, 20.5), 0}, told: "open@-11 0-0,0-0 40/20.5; close@-1 0-0,0-0 40/20.5"},
+			rows: "k1@-11s k2@-1s", scores: []float32{ratio(40, 41, 20.5), 0}, changes: "open@-11 0-0,0-0 40/20.5; close@-1 0-0,0-0 40/20.5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := gridConfig(t, c.change)
@@ -167,8 +167,8 @@ func TestGridWindows(t *testing.T) {
 					t.Errorf("row %d is about %d to %d", i, r.About, r.Until)
 				}
 			}
-			if got := told(s); got != c.told && (c.name != "learnt" || !strings.HasPrefix(got, c.told)) {
-				t.Errorf("told %s\nwant %s", got, c.told)
+			if got := changes(s); got != c.changes && (c.name != "learnt" || !strings.HasPrefix(got, c.changes)) {
+				t.Errorf("changes %s\nwant %s", got, c.changes)
 			}
 		})
 	}

@@ -60,8 +60,8 @@ func (g *grouping) silenced(k *Key, a *anomaly.Anomaly) {
 	}
 }
 
-// heard removes a silence that has ended from its group.
-func (g *grouping) heard(k *Key, a *anomaly.Anomaly) {
+// endSilence removes a silence that has ended from its group.
+func (g *grouping) endSilence(k *Key, a *anomaly.Anomaly) {
 	if a.Group != nil {
 		g.replace(g.name(k), a.Group, nil)
 	}

@@ -83,7 +83,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
 			r.Score, r.Judged, r.Threshold = scores[at], scores[at], nan
-			if left := s.tasks.of(&p.scoringTask, i); left > 0 {
+			if left := s.tasks.after(&p.scoringTask, i); left > 0 {
 				r.State, r.Remaining, r.Score, r.Judged = RowWarmingUp, left, nan, nan
 			}
 			if d.Predict != nil {
@@ -188,7 +188,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			if r.State == RowWarmingUp {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
-			if left := s.tasks.of(&p.scoringTask, i); left > 0 {
+			if left := s.tasks.after(&p.scoringTask, i); left > 0 {
 				r.State, r.Remaining, r.Score = RowWarmingUp, left, nan
 				s.forgetSmooth(p.Key, d)
 			}

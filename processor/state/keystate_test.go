@@ -57,7 +57,7 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			x.mandatory = r.IntN(4) == 0
 			x.all([]int{0, 2, 10}[r.IntN(3)])
 			compareRows(t, x.rows, w.rows)
-			compareEvents(t, x.events, w.told)
+			compareEvents(t, x.events, w.events)
 			if !slices.EqualFunc(x.refused, w.refused, func(a, b Refusal) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 				t.Fatalf("refused %v, undisturbed %v", x.refused, w.refused)
 			}

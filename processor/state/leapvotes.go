@@ -11,7 +11,7 @@ import (
 //
 // A sample whose time is more than a limit, the largest jump, past the partition's largest
 // one, and every sample of a partition that has no largest one yet, is a suspect: it is held,
-// moves nothing, and the next checkpoint.Jurors samples of the partition, of any key, vote on
+// moves nothing, and the next checkpoint.Voters samples of the partition, of any key, vote on
 // it. A vote is for it if its own time is not earlier than the suspect's less the largest
 // jump. The majority accepts or rejects it; it is accepted, too, as soon as the largest time
 // has come within the jump of it. A suspect votes like any other sample, so a partition that
@@ -117,7 +117,7 @@ func (j *leapVotes[S]) Vote(time, offset int64, sample S, top int64, accepted, r
 		if voting && time >= timeBefore(u.Time, j.most) {
 			u.agree++
 		}
-		if u.agree > checkpoint.Jurors/2 {
+		if u.agree > checkpoint.Voters/2 {
 			accept(&u)
 		} else {
 			list = append(list, u)
@@ -135,7 +135,7 @@ func (j *leapVotes[S]) Vote(time, offset int64, sample S, top int64, accepted, r
 		})
 	}
 	list = slices.DeleteFunc(list, func(u leapSuspect[S]) bool {
-		if u.votes-u.agree <= checkpoint.Jurors/2 {
+		if u.votes-u.agree <= checkpoint.Voters/2 {
 			return false
 		}
 		rejected(&u)

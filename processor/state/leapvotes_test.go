@@ -9,7 +9,7 @@ import (
 	"odradek/processor/state/checkpoint"
 )
 
-func newJury(jump int64) leapVotes[string] {
+func newVotes(jump int64) leapVotes[string] {
 	return newLeapVotes(jump, 0, func(s string) string { return s + " copied" })
 }
 
@@ -53,14 +53,14 @@ func decide(list []candidate, sm candidate, jump int64, top *int64) (taken, refu
 	return taken, refused, rest
 }
 
-// TestJury compares which samples are held, accepted and rejected with the definition, and
+// TestLeapVotes compares which samples are held, accepted and rejected with the definition, and
 // with votes that are restored from the marks.
-func TestJury(t *testing.T) {
+func TestLeapVotes(t *testing.T) {
 	rng := seedtest.New(t)
 	suspected, accepted, rejected := 0, 0, 0
 	for range 300 {
 		const jump = 10
-		j := newJury(jump)
+		j := newVotes(jump)
 		top, clock := int64(noTime), int64(0)
 		var want []candidate
 		for offset := range int64(60) {
@@ -94,7 +94,7 @@ func TestJury(t *testing.T) {
 			if !sameList(before, copied) {
 				t.Fatal("the list that was handed out is changed")
 			}
-			if len(j.List()) > checkpoint.Jurors {
+			if len(j.List()) > checkpoint.Voters {
 				t.Fatalf("%d suspects", len(j.List()))
 			}
 			for i, u := range j.List() {
@@ -116,7 +116,7 @@ func TestJury(t *testing.T) {
 					accepted++
 				}
 			}
-			again := newJury(jump)
+			again := newVotes(jump)
 			again.Init(checkpoint.Floor{Offset: offset + 1, Suspects: j.Held()})
 			for o := range offset + 1 {
 				if u := j.Find(o); u != nil {
@@ -138,7 +138,7 @@ func TestJury(t *testing.T) {
 // TestLeapVotesReplay judges the samples of a replay by the jump of the reading in force, or of a repair below its offset, and counts
 // the suspects that are lost.
 func TestLeapVotesReplay(t *testing.T) {
-	j := newJury(50)
+	j := newVotes(50)
 	repaired := checkpoint.Jump{Most: 5, Until: 12}
 	j.Init(checkpoint.Floor{Offset: 10, Suspects: []checkpoint.HeldSuspect{{Offset: 7}, {Offset: 8}}, Jump: repaired})
 	j.Recall(1, 8, "sample")
@@ -163,14 +163,14 @@ func TestLeapVotesReplay(t *testing.T) {
 	}
 }
 
-// TestJuryOfRecords: records of several samples are judged as records of one are: of each, all samples are held, accepted
+// TestLeapVotesOfRecords: records of several samples are judged as records of one are: of each, all samples are held, accepted
 // or rejected together, and only the first one votes.
-func TestJuryOfRecords(t *testing.T) {
+func TestLeapVotesOfRecords(t *testing.T) {
 	rng := seedtest.New(t)
 	const jump, bits = 10, 4
 	held, accepted, rejected := 0, 0, 0
 	for range 200 {
-		one, several := newJury(jump), newLeapVotes(jump, bits, func(s string) string { return s + " copied" })
+		one, several := newVotes(jump), newLeapVotes(jump, bits, func(s string) string { return s + " copied" })
 		top := [2]int64{noTime, noTime}
 		for offset := range int64(40) {
 			at := offset/2 + int64(rng.IntN(3))

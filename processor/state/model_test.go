@@ -22,24 +22,24 @@ import (
 // past is searched, nothing is packed, undone or stored. It shares only Config
 // and the fake detector's arithmetic with the package.
 type model struct {
-	cfg   *Config
-	turn  int64 // the offset of the newest sample
-	max   int64
-	keys  []*modelKey
-	held  []Sample
-	rows  []flat
-	told  []flatEvent
-	count Counts
-	early int64
+	cfg    *Config
+	turn   int64 // the offset of the newest sample
+	max    int64
+	keys   []*modelKey
+	held   []Sample
+	rows   []flat
+	events []flatEvent
+	count  Counts
+	early  int64
 	// intervals are those that were closed, with samples and without.
 	intervals [2]int64
 
-	suspects []modelSuspect
-	refused  []int64
-	severity int                   // of the members of an ensemble of any that exceed
-	heard    []anomaly.MemberScore // likewise, what they say
-	carries  *anomaly.MemberScore  // what the member says that carries a sum; nil: none says anything
-	in       anomaly.Input         // of the last score that was judged, as far as it was explained
+	suspects     []modelSuspect
+	refused      []int64
+	severity     int                   // of the members of an ensemble of any that exceed
+	memberScores []anomaly.MemberScore // likewise, what they say
+	carries      *anomaly.MemberScore  // what the member says that carries a sum; nil: none says anything
+	in           anomaly.Input         // of the last score that was judged, as far as it was explained
 }
 
 type modelSuspect struct {
@@ -107,7 +107,7 @@ type modelKey struct {
 	runs         map[[2]int]int       // of ratios above 1
 	overdue      map[[2]int][]flat    // such ratios, too late for their samples
 	open         map[[2]int]int       // by ensemble and gate: samples for which it stays open
-	heard        map[int][]anomaly.MemberScore
+	memberScores map[int][]anomaly.MemberScore
 	summary      [][]float64
 	left         []int // rows in it
 	events       []anomaly.State
@@ -185,11 +185,11 @@ type modelSaid struct {
 // said is a row of a detector. The ensembles score the samples that all members have got past.
 func (m *model) said(k *modelKey, i int, row flat) {
 	m.rows = append(m.rows, row)
-	m.hear(k, i, row)
+	m.toEnsembles(k, i, row)
 }
 
-// hear has ensembles hear a row of the i-th detector.
-func (m *model) hear(k *modelKey, i int, row flat) {
+// toEnsembles gives ensembles a row of the i-th detector.
+func (m *model) toEnsembles(k *modelKey, i int, row flat) {
 	in := m.in // before an ensemble's score is judged
 	for e := range m.cfg.Detectors {
 		d := &m.cfg.Detectors[e]
@@ -197,7 +197,7 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 			continue
 		}
 		if slices.Contains(d.Ensemble.Members, i) {
-			m.hearMember(k, e, i, row, in)
+			m.toEnsemble(k, e, i, row, in)
 		}
 		for g, gate := range d.Ensemble.Gates {
 			if said := row; gate.Detector == i {
@@ -210,8 +210,8 @@ func (m *model) hear(k *modelKey, i int, row flat) {
 	}
 }
 
-// hearMember has ensemble e hear a row of its member i.
-func (m *model) hearMember(k *modelKey, e, i int, row flat, in anomaly.Input) {
+// toEnsemble gives ensemble e a row of its member i.
+func (m *model) toEnsemble(k *modelKey, e, i int, row flat, in anomaly.Input) {
 	d := &m.cfg.Detectors[e]
 	own := row
 	row = m.delayed(k, e, i, row)
@@ -223,13 +223,13 @@ func (m *model) hearMember(k *modelKey, e, i int, row flat, in anomaly.Input) {
 			said.Expected, said.Actual, said.Contribution, said.Deviation = in.Expected, in.Actual, in.Contribution, in.Deviation
 		}
 		if said.Ratio = math.Float32frombits(row.judged); said.Ratio > 1 {
-			k.heard[e] = append(k.heard[e], said)
+			k.memberScores[e] = append(k.memberScores[e], said)
 		}
 	}
 	sums := d.Events != nil && d.Threshold != nil && !d.Ensemble.Any
 	if score := math.Float32frombits(own.judged); sums && score == score && in.Deviation != nil {
 		if r := m.reach(k, e, i, &own); r > 0 && 1.05*r > float64(d.Threshold.Least(k.history[e])) {
-			k.heard[e] = append(k.heard[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
+			k.memberScores[e] = append(k.memberScores[e], anomaly.MemberScore{Member: m.cfg.Detectors[i].Name, Time: own.time, Offset: own.offset,
 				Until: own.till,
 				Score: score, Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation})
 		}
@@ -360,7 +360,7 @@ func (m *model) term(k *modelKey, e, j int, score float32) float64 {
 func (m *model) carrier(k *modelKey, e int, said modelSaid, terms []float64, about int64) (carrier *anomaly.MemberScore) {
 	d, most := &m.cfg.Detectors[e], 0.0
 	var rest []anomaly.MemberScore
-	for _, s := range k.heard[e] {
+	for _, s := range k.memberScores[e] {
 		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
 		lagged := false
 		for n, j := range d.Ensemble.Members {
@@ -378,7 +378,7 @@ func (m *model) carrier(k *modelKey, e int, said modelSaid, terms []float64, abo
 			rest = append(rest, s)
 		}
 	}
-	k.heard[e] = rest
+	k.memberScores[e] = rest
 	return carrier
 }
 
@@ -559,12 +559,12 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 	if late {
 		return
 	}
-	var heard []anomaly.MemberScore
-	k.heard[e] = slices.DeleteFunc(k.heard[e], func(s anomaly.MemberScore) bool {
+	var memberScores []anomaly.MemberScore
+	k.memberScores[e] = slices.DeleteFunc(k.memberScores[e], func(s anomaly.MemberScore) bool {
 		now := s.Time < said.time || s.Time == said.time && s.Offset <= said.offset
 		by := slices.IndexFunc(members, func(j int) bool { return m.cfg.Detectors[j].Name == s.Member })
 		if now && !gated(by) {
-			heard = append(heard, s)
+			memberScores = append(memberScores, s)
 		}
 		return now
 	})
@@ -627,13 +627,13 @@ func (m *model) highest(k *modelKey, e int, said modelSaid, late bool) {
 				shares = nil
 			}
 		}
-		m.severity, m.heard = severity, heard
+		m.severity, m.memberScores = severity, memberScores
 		out = m.judged(k, e, out, nil, func(in *anomaly.Input) {
-			if heard == nil {
+			if memberScores == nil {
 				in.Contribution = shares
 			}
 		})
-		m.severity, m.heard = -1, nil
+		m.severity, m.memberScores = -1, nil
 	}
 	m.rows = append(m.rows, out)
 }
@@ -733,7 +733,7 @@ func (m *model) sample(sm Sample, turn int64) {
 			wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
 			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{}, judged: map[[2]int][]float32{},
-			heard: map[int][]anomaly.MemberScore{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{}, open: map[[2]int]int{},
+			memberScores: map[int][]anomaly.MemberScore{}, runs: map[[2]int]int{}, overdue: map[[2]int][]flat{}, open: map[[2]int]int{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]anomaly.State, n)}
 		m.keys = append(m.keys, k)
 	}
@@ -886,7 +886,7 @@ func (m *model) enter(k *modelKey, sm Sample) Outcome {
 			empty := flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
 				sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN())), 0, int32(f.least - n)}
 			if d.Until > 0 && int64(n) > d.Until && len(k.fresh[i]) == 0 {
-				m.hear(k, i, empty)
+				m.toEnsembles(k, i, empty)
 				continue
 			}
 			if n < f.least {
@@ -961,8 +961,8 @@ func (m *model) closeInterval(k *modelKey) {
 	for c := range m.cfg.Dim {
 		name := "mean"
 		for _, entry := range m.cfg.Reading.Aggregates {
-			if of, is := strings.CutPrefix(entry, fmt.Sprintf("f%d=", c)); is {
-				name = of
+			if aggregate, is := strings.CutPrefix(entry, fmt.Sprintf("f%d=", c)); is {
+				name = aggregate
 			}
 		}
 		var values []float64
@@ -1367,7 +1367,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 		Deviation: in.Deviation, Located: d.Ensemble == nil || !d.Ensemble.Any, Ordinary: turned, Shadow: d.Shadow,
 		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution,
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Members: m.heard,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name, Members: m.memberScores,
 	}
 	left, _ := k.events[i].Leave(&in, true)
 	if left.Anomaly.Revision > 0 {
@@ -1433,7 +1433,7 @@ func (m *model) group(k *modelKey, id [16]byte, time int64) *anomaly.Group {
 // has not closed, or is left, closed by the same score; nil: its own.
 func (m *model) fault(k *modelKey, shadow bool, left [16]byte) (fault *[16]byte) {
 	open := map[[16]byte][16]byte{}
-	for _, e := range m.told {
+	for _, e := range m.events {
 		d := changelog.Decoder{B: []byte(e.anomaly)}
 		a := anomaly.DecodeAnomaly(&d)
 		switch {
@@ -1454,7 +1454,7 @@ func (m *model) fault(k *modelKey, shadow bool, left [16]byte) (fault *[16]byte)
 }
 
 func (m *model) tell(k *modelKey, det int32, name string, c anomaly.Change) {
-	m.told = append(m.told, flatEvent{string(k.name), name, det, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil)), 0})
+	m.events = append(m.events, flatEvent{string(k.name), name, det, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil)), 0})
 }
 
 // ended is the end of a detector of a key, with a sample.
@@ -1558,13 +1558,13 @@ func TestModel(t *testing.T) {
 				w.rows[i].remaining = 0 // see checkRemaining, and package ensemble
 			}
 		}
-		for i := range w.told {
-			w.told[i].behind = 0
+		for i := range w.events {
+			w.events[i].behind = 0
 		}
 		compareRows(t, w.rows, m.rows)
-		compareEvents(t, w.told, m.told)
-		changes += len(w.told)
-		for _, c := range w.told {
+		compareEvents(t, w.events, m.events)
+		changes += len(w.events)
+		for _, c := range w.events {
 			kinds[c.kind]++
 			reasons[c.reason]++
 			if a := decodedAnomaly(t, c.anomaly); c.kind == anomaly.Open && a.Fault != a.ID {

@@ -32,7 +32,7 @@ func TestRecursOfASeries(t *testing.T) {
 			value = 0
 		}
 		sample := fmt.Sprintf("a %d %d", now, value)
-		var told [2][]flatEvent
+		var events [2][]flatEvent
 		for i, s := range []*rig{x, y} {
 			if s == x && r.IntN(8) == 0 {
 				s.foldRaw(sample)
@@ -41,7 +41,7 @@ func TestRecursOfASeries(t *testing.T) {
 				}
 			}
 			s.foldRaw(sample)
-			told[i] = flattenEvents(s.s.Events)
+			events[i] = flattenEvents(s.s.Events)
 			for _, e := range s.s.Events {
 				a := &e.Change.Anomaly
 				if said[a.Start] = "-"; a.Recurs != nil {
@@ -59,8 +59,8 @@ func TestRecursOfASeries(t *testing.T) {
 				s.restart(cfg)
 			}
 		}
-		if !slices.Equal(told[0], told[1]) {
-			t.Fatalf("told %v and %v", told[0], told[1])
+		if !slices.Equal(events[0], events[1]) {
+			t.Fatalf("events %v and %v", events[0], events[1])
 		}
 	}
 	if !bytes.Equal(x.s.Export(nil), y.s.Export(nil)) {

@@ -109,7 +109,7 @@ func TestAtLeastOnce(t *testing.T) {
 			committed = w.log[0].Offset
 			floor     string
 			rows      = map[flat]bool{}
-			told      = map[flatEvent]bool{}
+			known     = map[flatEvent]bool{}
 		)
 		flush := func() { execute(b); s.Apply(b); b.Reset() }
 		s.Mark(committed)
@@ -129,7 +129,7 @@ func TestAtLeastOnce(t *testing.T) {
 				rows[f] = true
 			}
 			for _, f := range ungrouped(s.Events) {
-				told[f] = true
+				known[f] = true
 			}
 			s.Rows, s.Events = s.Rows[:0], s.Events[:0]
 			next := w.log[n-1].Offset + 1
@@ -194,7 +194,7 @@ func TestAtLeastOnce(t *testing.T) {
 			}
 		}
 		for _, f := range ungrouped(w.fold(w.end).Events) {
-			if exact && !told[f] {
+			if exact && !known[f] {
 				t.Fatalf("change %+v is missing", f)
 			}
 		}
@@ -309,12 +309,12 @@ func TestChangedConfiguration(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := 0
+			listed := 0
 			for _, m := range s.Restore.Mismatched {
 				if m.Keys != s.Keys.Len() || m.Detector == "" || m.Window == 0 {
 					t.Errorf("%+v of %d keys", m, s.Keys.Len())
 				}
-				told++
+				listed++
 			}
 			changed := 0
 			for i, want := range c.marks {
@@ -322,8 +322,8 @@ func TestChangedConfiguration(t *testing.T) {
 					changed++
 				}
 			}
-			if told != changed {
-				t.Errorf("%d differences are told of, want %d: %v", told, changed, s.Restore.Mismatched)
+			if listed != changed {
+				t.Errorf("%d differences are told of, want %d: %v", listed, changed, s.Restore.Mismatched)
 			}
 			for w, want := range c.rows {
 				if got := rows(s, w); (got > 0) != want {

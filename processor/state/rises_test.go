@@ -35,7 +35,7 @@ func TestRises(t *testing.T) {
 			values[key] += r.IntN(4 * scale)
 			sample := fmt.Sprintf("%s %d %d", key, i, values[key])
 			all = append(all, sample)
-			var told [2][]rise
+			var rises [2][]rise
 			for i, s := range []*rig{x, y} {
 				if s == x && r.IntN(3) == 0 {
 					s.foldRaw(sample)
@@ -45,7 +45,7 @@ func TestRises(t *testing.T) {
 				}
 				s.foldRaw(sample)
 				for _, v := range s.s.Rises {
-					if told[i] = append(told[i], rise{string(v.Key.Name()), v.From, v.To, v.Offset}); v.Detector != "high" || !(v.To >= 10*v.From) {
+					if rises[i] = append(rises[i], rise{string(v.Key.Name()), v.From, v.To, v.Offset}); v.Detector != "high" || !(v.To >= 10*v.From) {
 						t.Fatalf("%+v", v)
 					}
 				}
@@ -58,10 +58,10 @@ func TestRises(t *testing.T) {
 					}
 				}
 			}
-			if !slices.Equal(told[0], told[1]) || !bytes.Equal(x.s.Export(nil), y.s.Export(nil)) {
-				t.Fatalf("told %v and %v, or another state", told[0], told[1])
+			if !slices.Equal(rises[0], rises[1]) || !bytes.Equal(x.s.Export(nil), y.s.Export(nil)) {
+				t.Fatalf("rises %v and %v, or another state", rises[0], rises[1])
 			}
-			n += len(told[0])
+			n += len(rises[0])
 		}
 		z := newRig(t, cfg)
 		z.s = New(cfg)

@@ -85,7 +85,7 @@ func (s *State) closeSilence(k *Key, reason anomaly.Reason, time, offset int64) 
 	s.silences.n--
 	s.tasks.After(func() {
 		if s.groups != nil {
-			s.groups.heard(k, open)
+			s.groups.endSilence(k, open)
 		}
 		s.addEvent(&EventRow{Key: k, Detector: SilenceDetector, Name: series.SilenceName,
 			Change: anomaly.Change{Kind: anomaly.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.silences.watch.Close(open, time)}})

@@ -156,9 +156,9 @@ func TestRestoreWithinLimit(t *testing.T) {
 			t.Fatalf("round %d: %d are evicted", i, n)
 		}
 		fold(s, int(committed), int(committed)+1)
-		told := flattenEvents(s.Events)
+		events := flattenEvents(s.Events)
 		if i == 0 {
-			if first = told; len(first) == 0 || first[0].reason != anomaly.Evicted {
+			if first = events; len(first) == 0 || first[0].reason != anomaly.Evicted {
 				t.Fatalf("%d changes of anomalies, %+v", len(first), first)
 			}
 			if err := s.Rollback(committed); err != nil || s.Restore.Dropped() != drop {
@@ -166,7 +166,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 			}
 			continue
 		}
-		compareEvents(t, told, first)
+		compareEvents(t, events, first)
 	}
 	if n := s.Keys.OpenAnomalies()["z"]; n+int64(len(first)) != open || s.Keys.Len() != keep+1 {
 		t.Errorf("%d anomalies and %d keys are left; %d closed of %d", n, s.Keys.Len(), len(first), open)

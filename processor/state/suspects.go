@@ -14,8 +14,8 @@ import (
 // or refused together, and do not vote on each other. No key is evicted in the turn in which it had a sample, or refused one as
 // late or as a duplicate: a replay begins without the keys that are evicted, and would accept that sample.
 
-// jurors is the number of samples that vote on a suspect, and the most suspects that are held at once.
-const jurors = checkpoint.Jurors
+// voters is the number of samples that vote on a suspect, and the most suspects that are held at once.
+const voters = checkpoint.Voters
 
 // suspect is a sample that waits for the votes.
 type suspect = leapSuspect[attached]

@@ -188,7 +188,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 	f := newPartitionLog(jumpConfig(10))
 	for range 20000 {
 		f.add(fmt.Sprint(r.IntN(5)), r.Int64N(1000)*[]int64{1, 1e6, 1e12}[r.IntN(3)])
-		if n := f.Suspects.Len(); n > jurors {
+		if n := f.Suspects.Len(); n > voters {
 			t.Fatalf("%d suspects are held", n)
 		}
 	}

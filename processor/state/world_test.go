@@ -195,7 +195,7 @@ type world struct {
 	log     []Sample
 	end     int64
 	rows    []flat
-	told    []flatEvent
+	events  []flatEvent
 	count   Counts
 	held    int
 	early   int64
@@ -254,7 +254,7 @@ func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
 
 func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
-	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
+	w.rows, w.events, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
 	w.refused, w.intervals = s.Suspects.Refused, [2]int64{}
 	for _, n := range s.Fields {
 		w.intervals[0], w.intervals[1] = w.intervals[0]+n.Closed, w.intervals[1]+n.Empty
@@ -383,7 +383,7 @@ type run struct {
 
 	// What the worker has.
 	position     int64
-	told         int64 // State knows of this commit
+	known        int64 // State knows of this commit
 	counted      Counts
 	countedEarly int64
 	cycle        part // in the making
@@ -426,7 +426,7 @@ func newRun(t *testing.T, r *rand.Rand, w *world) *run {
 	x.maxBytes = []int{0, 1, 2000, 20000}[r.IntN(4)]
 	x.committed = w.log[0].Offset - int64(r.IntN(3))
 	x.committed = max(0, x.committed)
-	x.position, x.told = x.committed, x.committed
+	x.position, x.known = x.committed, x.committed
 	x.s = New(w.cfg)
 	x.s.BackfillTo(w.backfill)
 	x.s.Mark(x.committed)
@@ -512,7 +512,7 @@ func (x *run) chunk(n int, mark bool) bool {
 
 // idle snapshots in a cycle without new records.
 func (x *run) idle() {
-	if x.cycle.next != 0 || x.flight != nil || x.told != x.committed || x.position != x.committed {
+	if x.cycle.next != 0 || x.flight != nil || x.known != x.committed || x.position != x.committed {
 		return
 	}
 	if err := x.s.Snapshot(x.position, x.maxBytes, x.emit); err != nil {
@@ -521,7 +521,7 @@ func (x *run) idle() {
 	x.cycle.next, x.cycle.floor = x.position, x.s.Floor().String()
 	c := x.cycle
 	x.flight, x.cycle = &c, part{}
-	x.told-- // this commit has to be told, too
+	x.known-- // this commit has to be told, too
 }
 
 // advance has the watermark of an idle partition advance, in a cycle without new records.
@@ -606,9 +606,9 @@ func (x *run) land() {
 }
 
 func (x *run) tell() {
-	if x.told < x.committed {
+	if x.known < x.committed {
 		x.s.Committed(x.committed)
-		x.told = x.committed
+		x.known = x.committed
 	}
 }
 
@@ -705,7 +705,7 @@ func (x *run) crash() {
 		x.changeRulings()
 	}
 	x.s = x.restored(x.compacted())
-	x.told = x.committed
+	x.known = x.committed
 	x.restart()
 	x.check("crash", x.s)
 }
@@ -764,7 +764,7 @@ func (x *run) invariants(s *State) {
 		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphans.orphaned))
 	}
 	if size != s.Keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
-		s.Keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.Keys.Len() > max(x.w.cfg.MaxKeys, jurors+1) {
+		s.Keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.Keys.Len() > max(x.w.cfg.MaxKeys, voters+1) {
 		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys",
 			s.Keys.Bytes, size, s.dirty.Len(), dirty, s.held.N, held, s.Keys.Len())
 	}

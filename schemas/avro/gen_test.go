@@ -54,10 +54,10 @@ func (g *generator) typ(depth int) *gtype {
 	if depth < 4 {
 		kinds = append(kinds, "record", "array", "map", "union", "union", "union")
 	}
-	return g.of(g.pick(kinds...), depth)
+	return g.ofKind(g.pick(kinds...), depth)
 }
 
-func (g *generator) of(kind string, depth int) *gtype {
+func (g *generator) ofKind(kind string, depth int) *gtype {
 	t := &gtype{kind: kind, key: kind}
 	switch kind {
 	case "int":
@@ -111,11 +111,11 @@ func (g *generator) of(kind string, depth int) *gtype {
 	case "union":
 		for _, k := range g.Perm(9)[:1+g.IntN(3)] {
 			kinds := []string{"null", "double", "long", "string", "record", "record", "array", "map", "enum"}
-			t.branches = append(t.branches, g.of(kinds[k], depth+1))
+			t.branches = append(t.branches, g.ofKind(kinds[k], depth+1))
 		}
 		if g.IntN(2) == 0 {
 			t.branches = []*gtype{{kind: "null", key: "null"},
-				g.of(g.pick("double", "float", "long", "int", "string", "bytes", "record", "fixed"), depth+1)}
+				g.ofKind(g.pick("double", "float", "long", "int", "string", "bytes", "record", "fixed"), depth+1)}
 			if g.IntN(2) == 0 {
 				t.branches[0], t.branches[1] = t.branches[1], t.branches[0]
 			}
@@ -186,7 +186,7 @@ func (g *generator) json(t *gtype) any {
 
 func (g *generator) schema() (*gtype, string) {
 	g.seen = map[*gtype]bool{}
-	t := g.of("record", 0)
+	t := g.ofKind("record", 0)
 	if g.IntN(10) == 0 {
 		t = g.typ(0)
 	}

@@ -81,10 +81,10 @@ func typeAt(n *node, segs []schemas.Segment) (t expression.Type) {
 				t.Nullable = true
 				continue
 			}
-			switch of := typeAt(b, segs); {
+			switch branch := typeAt(b, segs); {
 			case t.Kind == expression.Unknown:
-				t.Kind, t.Nullable = of.Kind, t.Nullable || of.Nullable
-			case of.Kind != t.Kind:
+				t.Kind, t.Nullable = branch.Kind, t.Nullable || branch.Nullable
+			case branch.Kind != t.Kind:
 				return expression.Type{} // the record decides
 			}
 		}

@@ -353,7 +353,7 @@ func (o *Operand) Set(v Operand) { o.Kind, o.Num, o.Float, o.Text = v.Kind, v.Nu
 // Operands are the values of a record that its expressions use. They serve one goroutine.
 type Operands struct {
 	List []Operand
-	of   *Expression
+	by   *Expression // that is evaluated
 }
 
 // Reset forgets the record before; n operands follow.
@@ -379,7 +379,7 @@ func (o *Operands) ResolveName(name string) (any, bool) {
 	for _, c := range []byte(digits) {
 		i = 10*i + int(c-'0')
 	}
-	v := &o.List[o.of.at[i]]
+	v := &o.List[o.by.at[i]]
 	if has {
 		return types.Bool(v.Kind > Null), true
 	}
@@ -406,7 +406,7 @@ func (o *Operands) ResolveName(name string) (any, bool) {
 	case Time:
 		return types.Timestamp{Time: time.UnixMicro(v.Num).UTC()}, true
 	}
-	return o.of.missing[i], true
+	return o.by.missing[i], true
 }
 
 // Has reports whether the record has all fields that the expression needs; a null is one.
@@ -421,7 +421,7 @@ func (e *Expression) Has(o *Operands) bool {
 
 // Holds evaluates a condition.
 func (e *Expression) Holds(o *Operands) (bool, error) {
-	o.of = e
+	o.by = e
 	out, _, err := e.program.Eval(o)
 	if err != nil {
 		return false, e.failed(o, err)
@@ -435,7 +435,7 @@ func (e *Expression) Holds(o *Operands) (bool, error) {
 
 // Number evaluates a value: NaN where it is null, and where it cannot be computed because a field is null. null reports the first.
 func (e *Expression) Number(o *Operands) (value float64, null bool, err error) {
-	o.of = e
+	o.by = e
 	out, _, err := e.program.Eval(o)
 	if err != nil {
 		for _, i := range e.at {

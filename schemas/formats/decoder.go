@@ -415,8 +415,8 @@ func unavailable(id int32, err error) error {
 func (d *Decoder) Ref(key, value []byte, header func(name string) ([]byte, bool)) (ref schemas.SchemaRef, ok bool) {
 	ref, ok = d.ref(value, header)
 	if d.keys != nil {
-		if of, known := d.keys.dec.ref(key, keyHeader(header)); known {
-			return ref.WithKey(of), true
+		if keyRef, known := d.keys.dec.ref(key, keyHeader(header)); known {
+			return ref.WithKey(keyRef), true
 		}
 	}
 	return ref, ok

@@ -60,12 +60,12 @@ func ofKey(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	of := *e // a copy: programs share their errors
+	named := *e // a copy: programs share their errors
 	switch {
 	case e.Field == "":
-		of.Field, of.Err = "@key", fmt.Errorf("of the Kafka key: %w", e.Err)
+		named.Field, named.Err = "@key", fmt.Errorf("of the Kafka key: %w", e.Err)
 	case !strings.HasPrefix(e.Field, "@key"):
-		of.Field = "@key." + e.Field
+		named.Field = "@key." + e.Field
 	}
-	return &of
+	return &named
 }

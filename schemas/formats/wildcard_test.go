@@ -170,7 +170,7 @@ func TestWildcardAvro(t *testing.T) {
 		{"name":"p","type":{"type":"record","name":"P","fields":[{"name":"f","type":"float"},{"name":"u","type":` + number + `},
 			{"name":"when","type":{"type":"long","logicalType":"timestamp-millis"}},
 			{"name":"in","type":["null",{"type":"map","values":["int","string"]}]}]}}]}`
-	of := func(field string) (schemas.Mapping, *Decoder) {
+	decoderOf := func(field string) (schemas.Mapping, *Decoder) {
 		m := schemas.Mapping{Key: "id", Time: "at", Fields: []string{field}}
 		return m, wildcardDecoder(t, m, Options{Format: "avro", Bare: schema})
 	}
@@ -191,10 +191,10 @@ func TestWildcardAvro(t *testing.T) {
 			return avro.AppendLong(append(b, 8), int64(v*100)), 0
 		}
 	}
-	mm, dm := of("m.*")
-	mp, dp := of("p.*")
-	ma, da := of("*")
-	mi, di := of("p.*.i")
+	mm, dm := decoderOf("m.*")
+	mp, dp := decoderOf("p.*")
+	ma, da := decoderOf("*")
+	mi, di := decoderOf("p.*.i")
 	var r schemas.Reading
 	for range 600 {
 		inMap, inRecord, deep := map[string]float64{}, map[string]float64{}, map[string]float64{}

@@ -33,8 +33,8 @@ func unframe(b []byte, first *compiled, others ...*compiled) ([]byte, error) {
 		if err == nil {
 			break
 		}
-		if of, e := s.unframe(b); e == nil {
-			return of, nil
+		if other, e := s.unframe(b); e == nil {
+			return other, nil
 		}
 	}
 	return body, err

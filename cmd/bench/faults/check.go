@@ -68,7 +68,7 @@ type source struct {
 // read reads what a group has published; with committed false also what its aborted transactions wrote.
 func read(ctx context.Context, c *kafkatest.Cluster, group string, committed bool) (*outputs, error) {
 	o := newOutputs()
-	for suffix, take := range map[string]func(*kafkatest.Record) error{"-scores": o.score, "-anomalies": o.anomaly} {
+	for suffix, check := range map[string]func(*kafkatest.Record) error{"-scores": o.score, "-anomalies": o.anomaly} {
 		topic := group + suffix
 		if err := c.Admin().WaitStable(ctx, topic); err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ func read(ctx context.Context, c *kafkatest.Cluster, group string, committed boo
 		var d digest
 		err := c.Admin().Read(ctx, topic, committed, func(r *kafkatest.Record) error {
 			d.add(r.Key, r.Value)
-			return take(r)
+			return check(r)
 		})
 		if err != nil {
 			return nil, err

@@ -37,7 +37,7 @@ var brokenWorkers = []broken{
 		case 1:
 			continue
 		case 2:
-			if _, err := w.writeScore(to.of(row.Key, name), ms, row, name); err != nil {
+			if _, err := w.writeScore(to.batches(row.Key, name), ms, row, name); err != nil {
 				return bytes, err
 			}
 		case 3:

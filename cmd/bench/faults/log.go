@@ -59,8 +59,8 @@ func newParts(wrong func(format string, args ...any)) *parts {
 	return &parts{open: map[kafkatest.TP]map[int64]*part{}, epochs: map[kafkatest.TP]map[int64]int16{}, wrong: wrong}
 }
 
-// of returns the open transactions of a partition by producer id, after the next batch of one of them.
-func (ps *parts) of(tp kafkatest.TP, offset int64, p producer) map[int64]*part {
+// opened returns the open transactions of a partition by producer id, after the next batch of one of them.
+func (ps *parts) opened(tp kafkatest.TP, offset int64, p producer) map[int64]*part {
 	if ps.open[tp] == nil {
 		ps.open[tp], ps.epochs[tp] = map[int64]*part{}, map[int64]int16{}
 	}
@@ -73,7 +73,7 @@ func (ps *parts) of(tp kafkatest.TP, offset int64, p producer) map[int64]*part {
 
 // add takes the next record of a partition that is of a transaction.
 func (ps *parts) add(tp kafkatest.TP, p producer, e entry) {
-	open := ps.of(tp, e.offset, p)
+	open := ps.opened(tp, e.offset, p)
 	if open[p.id] == nil {
 		open[p.id] = &part{TP: tp, producer: p, end: -1}
 	}
@@ -85,7 +85,7 @@ func (ps *parts) add(tp kafkatest.TP, p producer, e entry) {
 
 // end takes the next marker. There may be nothing of the transaction that it ends.
 func (ps *parts) end(tp kafkatest.TP, p producer, offset int64, committed bool) {
-	open := ps.of(tp, offset, p)
+	open := ps.opened(tp, offset, p)
 	if x := open[p.id]; x != nil {
 		x.end, x.committed = offset, committed
 		ps.ended = append(ps.ended, x)
@@ -207,7 +207,7 @@ func withoutOffset(value []byte) []byte {
 // audit checks the logs of a round, and returns the number of transactions that committed offsets.
 func (r *round) audit(ctx context.Context, input string, got *outputs, wrong func(format string, args ...any)) (transactions int,
 	err error) {
-	parts := func(topic string, take func(*kgo.Record) (entry, error)) (*parts, error) {
+	parts := func(topic string, entryOf func(*kgo.Record) (entry, error)) (*parts, error) {
 		ps := newParts(wrong)
 		return ps, r.c.Admin().ReadLog(ctx, topic, func(r *kgo.Record) error {
 			tp, p := kafkatest.TP{Topic: r.Topic, Partition: r.Partition}, producer{r.ProducerID, r.ProducerEpoch}
@@ -217,7 +217,7 @@ func (r *round) audit(ctx context.Context, input string, got *outputs, wrong fun
 			case r.Attrs.IsControl(): // the key is a version and a type: 0 aborts, 1 commits
 				ps.end(tp, p, r.Offset, len(r.Key) >= 4 && r.Key[3] == 1)
 			default:
-				e, err := take(r)
+				e, err := entryOf(r)
 				e.offset = r.Offset
 				ps.add(tp, p, e)
 				return err
@@ -237,11 +237,11 @@ func (r *round) audit(ctx context.Context, input string, got *outputs, wrong fun
 		}
 	}
 	for topic, want := range got.digest {
-		take := checksum
+		entryOf := checksum
 		if topic == r.group()+"-scores" {
-			take = scored
+			entryOf = scored
 		}
-		ps, err := parts(topic, take)
+		ps, err := parts(topic, entryOf)
 		if err != nil {
 			return 0, err
 		}

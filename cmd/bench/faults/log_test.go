@@ -79,16 +79,16 @@ func TestLogControls(t *testing.T) {
 		})}
 		whole(l)
 		x.after(l)
-		var of [2][]*part
+		var kinds [2][]*part
 		for _, p := range l.ps.close() {
 			switch p.TP {
 			case scores:
-				of[0] = append(of[0], p)
+				kinds[0] = append(kinds[0], p)
 			case offsets:
-				of[1] = append(of[1], p)
+				kinds[1] = append(kinds[1], p)
 			}
 		}
-		sourced(of[0], chains(of[1], l.ps.wrong), l.ps.wrong)
+		sourced(kinds[0], chains(kinds[1], l.ps.wrong), l.ps.wrong)
 		if len(wrong) == 0 != (x.want == "") || !strings.Contains(strings.Join(wrong, "\n"), x.want) {
 			t.Errorf("%s: %q, want %q", x.name, wrong, x.want)
 		}
@@ -118,7 +118,7 @@ func TestLogState(t *testing.T) {
 
 // TestLevels: what grows all the time is noticed, a few spikes and what has stopped growing are not.
 func TestLevels(t *testing.T) {
-	of := func(f func(i int) float64) []float64 {
+	series := func(f func(i int) float64) []float64 {
 		var s []float64
 		for i := range 100 {
 			s = append(s, f(i))
@@ -126,14 +126,14 @@ func TestLevels(t *testing.T) {
 		return s
 	}
 	noise := func(i int) float64 { return float64(i * 7919 % 13) }
-	spikes := of(func(i int) float64 {
+	spikes := series(func(i int) float64 {
 		if i%20 == 19 {
 			return 900
 		}
 		return 100 + noise(i)
 	})
-	all := levels([][]float64{of(func(i int) float64 { return 100 + float64(i) + noise(i) }), spikes,
-		of(func(i int) float64 { return min(10*float64(i), 400) + noise(i) }), nil, of(func(int) float64 { return 0 })})
+	all := levels([][]float64{series(func(i int) float64 { return 100 + float64(i) + noise(i) }), spikes,
+		series(func(i int) float64 { return min(10*float64(i), 400) + noise(i) }), nil, series(func(int) float64 { return 0 })})
 	for i, want := range []bool{true, false, false, true, false} { // too few samples say nothing
 		if all[i].Exceeded != want {
 			t.Errorf("%+v", all[i])

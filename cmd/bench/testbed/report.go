@@ -168,7 +168,7 @@ func Figure(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// Median of the figures; spread is how far the extremes lie apart, in its percent.
+// Median returns the median of the figures; spread is how far the extremes lie apart, in its percent.
 func Median(v []float64) (mid, spread float64) {
 	if len(v) == 0 {
 		return math.NaN(), 0

@@ -237,7 +237,7 @@ func (a *aggregator) measure(ctx context.Context, b *Bench, few, all *aggregateI
 func aggregateRows(programs []*aggregator, in *aggregateInput, kind string) []testbed.Row {
 	cases := []struct {
 		name, unit string
-		of         func(*aggregator) []float64
+		values     func(*aggregator) []float64
 		lower      bool
 	}{
 		{"rate", "records/s", func(a *aggregator) []float64 { return a.rates }, false},
@@ -247,7 +247,7 @@ func aggregateRows(programs []*aggregator, in *aggregateInput, kind string) []te
 	}
 	var rows []testbed.Row
 	for _, c := range cases {
-		ours, spread := testbed.Median(c.of(programs[0]))
+		ours, spread := testbed.Median(c.values(programs[0]))
 		r := testbed.NewRow(c.name, ours, c.unit).Noted("%d series, %d records each, %d means each, %s; by turns, median of %d, spread %.0f%%",
 			in.number, aggregateEach, aggregateMinutes, kind, len(programs[0].rates), spread)
 		disturbed := 0.0
@@ -265,7 +265,7 @@ func aggregateRows(programs []*aggregator, in *aggregateInput, kind string) []te
 				rows = append(rows, r.Without(a.name, a.err))
 				continue
 			}
-			theirs, spread := testbed.Median(c.of(a))
+			theirs, spread := testbed.Median(c.values(a))
 			rows = append(rows, r.Against(a.name, theirs, c.lower).Noted("the baseline's %.0f%%", spread))
 		}
 	}

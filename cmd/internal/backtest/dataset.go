@@ -26,9 +26,9 @@ type DataSet struct {
 	tallies []*quality.Tally // by detector, then of all together if there are several
 
 	mu    sync.Mutex
-	heard map[int][]quality.Results // results on series that wait for those before them
-	next  int                       // series to be measured next
-	hear  func(series int, said []quality.Results)
+	waits map[int][]quality.Results                   // results on series that wait for the series before them
+	next  int                                         // series to be measured next
+	added func(series int, results []quality.Results) // a hook of tests
 
 	// Changes takes each change of an anomaly of a detector, the changes of a series in order and of several series at once;
 	// nil: nothing does.
@@ -39,7 +39,7 @@ type DataSet struct {
 // state's configuration for each number of values that a series has, which may have other detectors. Series i stands for
 // partition i of the topic.
 func NewDataSet(set []quality.Series, format, topic string, states map[int]*state.Config) *DataSet {
-	d := &DataSet{set: set, heard: map[int][]quality.Results{}}
+	d := &DataSet{set: set, waits: map[int][]quality.Results{}}
 	for i := range set {
 		d.parts = append(d.parts, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
 	}
@@ -144,31 +144,31 @@ func (d *DataSet) Measures() []quality.Result {
 	return list
 }
 
-// said takes the detectors' results on a whole series. The series are measured in their order,
+// add takes the detectors' results on a whole series. The series are measured in their order,
 // not as they end, so that sums are always rounded in the same way.
-func (d *DataSet) said(series int, v []quality.Results) {
+func (d *DataSet) add(series int, v []quality.Results) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.heard[series] = v; d.heard[d.next] != nil; d.next++ {
-		said := d.heard[d.next]
+	for d.waits[series] = v; d.waits[d.next] != nil; d.next++ {
+		results := d.waits[d.next]
 		state := d.parts[d.next].state
 		for i := range state.Detectors {
-			d.tallies[slices.Index(d.names, state.Detectors[i].Name)].Add(&d.set[d.next], &said[i])
+			d.tallies[slices.Index(d.names, state.Detectors[i].Name)].Add(&d.set[d.next], &results[i])
 		}
 		if len(d.tallies) > len(d.names) {
-			all := quality.Together(said)
+			all := quality.Together(results)
 			d.tallies[len(d.names)].Add(&d.set[d.next], &all)
 		}
-		if d.hear != nil {
-			d.hear(d.next, d.heard[d.next])
+		if d.added != nil {
+			d.added(d.next, results)
 		}
-		delete(d.heard, d.next)
+		delete(d.waits, d.next)
 	}
 }
 
 // judge collects the results of the detectors of a lane on a series of a data set, by sample.
 type judge struct {
-	said     []quality.Results
+	results  []quality.Results
 	sampleAt map[int64]int     // time -> first sample with it
 	about    []map[float32]int // by detector: score -> first sample that it is about
 	best     []float32         // by detector: the score of Place
@@ -178,11 +178,11 @@ type judge struct {
 func newJudge(s *quality.Series, state *state.Config) *judge {
 	j := &judge{sampleAt: make(map[int64]int, s.Len()), best: make([]float32, len(state.Detectors)), train: s.Train}
 	for i := range state.Detectors {
-		said := quality.NewResults(s.Len())
-		if r := state.Detectors[i].Threshold; r != nil {
-			said.Warmup = r.Warmup
+		r := quality.NewResults(s.Len())
+		if t := state.Detectors[i].Threshold; t != nil {
+			r.Warmup = t.Warmup
 		}
-		j.said, j.about = append(j.said, said), append(j.about, map[float32]int{})
+		j.results, j.about = append(j.results, r), append(j.about, map[float32]int{})
 	}
 	for i, t := range slices.Backward(s.Times) {
 		j.sampleAt[t] = i
@@ -190,10 +190,10 @@ func newJudge(s *quality.Series, state *state.Config) *judge {
 	return j
 }
 
-func (j *judge) tell(rows []state.Row, changes []state.EventRow) {
+func (j *judge) add(rows []state.Row, changes []state.EventRow) {
 	for i := range rows {
 		r := &rows[i]
-		v := &j.said[r.Detector]
+		v := &j.results[r.Detector]
 		if r.State == state.RowWarmingUp || math.IsNaN(float64(r.Judged)) {
 			continue
 		}
@@ -212,7 +212,7 @@ func (j *judge) tell(rows []state.Row, changes []state.EventRow) {
 		if e.Detector < 0 {
 			continue
 		}
-		v, a := &j.said[e.Detector], &e.Change.Anomaly
+		v, a := &j.results[e.Detector], &e.Change.Anomaly
 		peak, ok := j.about[e.Detector][a.PeakScore]
 		if !ok {
 			peak = int(e.Change.Offset)

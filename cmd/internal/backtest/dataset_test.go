@@ -79,7 +79,7 @@ func dataSetOf(t testing.TB, env []string, set ...quality.Series) (*DataSet, *Co
 func saidOf(t testing.TB, env []string, s *quality.Series) (said []quality.Results) {
 	t.Helper()
 	d, run := dataSetOf(t, env, *s)
-	d.hear = func(_ int, v []quality.Results) { said = v }
+	d.added = func(_ int, v []quality.Results) { said = v }
 	if _, err := Run(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestDataSet(t *testing.T) {
 		"ODRADEK_DETECTOR_NEAR_EMBED=2", "ODRADEK_DETECTOR_NEAR_K=2"}
 	d, run := dataSetOf(t, env, set...)
 	var order []int
-	d.hear = func(i int, said []quality.Results) {
+	d.added = func(i int, said []quality.Results) {
 		order = append(order, i)
 		if want := saidOf(t, env, &set[i]); !reflect.DeepEqual(said, want) {
 			t.Errorf("series %d: other results than alone", i)

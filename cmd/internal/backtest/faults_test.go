@@ -33,13 +33,13 @@ func TestTheDefaultFindsLostRelations(t *testing.T) {
 				others[k] = 0.8*others[k] + 0.6*rnd.NormFloat64()
 			}
 			for c := range dim {
-				of := &loads
+				factors := &loads
 				if c < broken && i >= from && i < until {
-					of = &others
+					factors = &others
 				}
 				v := noise[c] * rnd.NormFloat64()
 				for k, w := range weights[c] {
-					v += w * of[k]
+					v += w * factors[k]
 				}
 				s.Values = append(s.Values, unit[c]*(v+20))
 			}

@@ -84,7 +84,7 @@ func TestNothingJudged(t *testing.T) {
 		if err := s.WriteReport(&page, []string{"value"}, Report{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, why, told := strings.Cut(c.want, "udged: "); told && !strings.Contains(page.String(), why+".") {
+		if _, why, explained := strings.Cut(c.want, "udged: "); explained && !strings.Contains(page.String(), why+".") {
 			t.Errorf("%s: the report does not say %q", c.name, why)
 		}
 	}

@@ -212,7 +212,7 @@ func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 		}
 	}
 	if whole && l.judge != nil {
-		l.partition.recorded.said(int(l.partition.Number), l.judge.said)
+		l.partition.recorded.add(int(l.partition.Number), l.judge.results)
 	}
 	l.judge = nil
 	return l.fault

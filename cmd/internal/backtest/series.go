@@ -160,11 +160,11 @@ func (a *Anomaly) Over() bool { return a.Change.Kind == anomaly.Close }
 // tell takes finished rows and changes of anomalies; see NewLane.
 func (l *lane) tell(rows []state.Row, changes []state.EventRow) error {
 	if l.judge != nil {
-		l.judge.tell(rows, changes)
-		if hear := l.partition.recorded.Changes; hear != nil {
+		l.judge.add(rows, changes)
+		if changed := l.partition.recorded.Changes; changed != nil {
 			for i := range changes {
 				if changes[i].Detector >= 0 {
-					hear(int(l.partition.Number), &changes[i])
+					changed(int(l.partition.Number), &changes[i])
 				}
 			}
 		}

@@ -29,7 +29,7 @@ func TestGlueOfTheDocs(t *testing.T) {
 	}
 	base := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t", "ODRADEK_KEY_FIELD=id", "ODRADEK_TIME_FIELD=at", "ODRADEK_VALUE_FIELDS=temp",
 		"ODRADEK_SCHEMA_REGISTRY_CACHE_DIR=off"}
-	of := func(settings ...string) *Config {
+	parse := func(settings ...string) *Config {
 		t.Helper()
 		c, faults, _ := Parse(append(settings, base...))
 		if len(faults) > 0 {
@@ -38,7 +38,7 @@ func TestGlueOfTheDocs(t *testing.T) {
 		return c
 	}
 
-	c := of(shown[0]...)
+	c := parse(shown[0]...)
 	cfg, ok, err := c.RegistryConfig()
 	if err != nil || !ok || cfg.Sign == nil || c.Registry.HasIDs() || !strings.Contains(c.OutputText(), "Glue") {
 		t.Fatalf("%v %v %v, outputs %s", cfg, ok, err, c.OutputText())
@@ -69,7 +69,7 @@ func TestGlueOfTheDocs(t *testing.T) {
 	if err := os.WriteFile(filepath.Base("reading.avsc"), []byte(records[0].Schema), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := of(shown[1]...).NewDecoder(nil)
+	d, err := parse(shown[1]...).NewDecoder(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

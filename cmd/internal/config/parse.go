@@ -152,7 +152,7 @@ func (c *Config) nameProblems() (problems []string) {
 		seen[envName(n)] = n
 	}
 	owner := map[string]string{} // of each setting
-	told := map[[2]string]bool{}
+	reported := map[[2]string]bool{}
 	for _, s := range c.settings {
 		name, isDetector := strings.CutPrefix(s.section, detectorSection)
 		if !isDetector {
@@ -160,8 +160,8 @@ func (c *Config) nameProblems() (problems []string) {
 		}
 		other, taken := owner[s.name]
 		owner[s.name] = name
-		if pair := [2]string{other, name}; taken && envName(other) != envName(name) && !told[pair] {
-			told[pair] = true
+		if pair := [2]string{other, name}; taken && envName(other) != envName(name) && !reported[pair] {
+			reported[pair] = true
 			problems = append(problems, fmt.Sprintf("%q and %q share the setting %s: it would be %s of one and %s of the other", other, name, s.name,
 				strings.TrimPrefix(s.name, DetectorPrefix(other)), strings.TrimPrefix(s.name, DetectorPrefix(name))))
 		}

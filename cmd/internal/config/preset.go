@@ -43,7 +43,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		}
 	}
 	var gated []string
-	for _, d := range p.of(values) {
+	for _, d := range p.detectors(values) {
 		settings := strings.Fields(d.One)
 		if values > 1 {
 			settings = strings.Fields(d.Several)

@@ -27,7 +27,7 @@ func TestPresets(t *testing.T) {
 				t.Errorf("%s of %s stands for %q, %q", p.Name, fields, preset, list)
 			}
 			at := 0
-			for _, d := range p.of(values) {
+			for _, d := range p.detectors(values) {
 				settings := d.One
 				if fields != "value" {
 					settings = d.Several

@@ -19,8 +19,8 @@ type Preset struct {
 // of near: 0.8 MB of 2 MB.
 const MostSeveral = 256
 
-// of returns the detectors for samples of so many values.
-func (p *Preset) of(values int) []PresetDetector {
+// detectors returns the detectors for samples of so many values.
+func (p *Preset) detectors(values int) []PresetDetector {
 	if values > MostSeveral && p.Many != nil {
 		return p.Many
 	}

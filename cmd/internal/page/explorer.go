@@ -128,7 +128,7 @@ type Explorer struct {
 	fault  string        // of the last poll; "" where it succeeded
 	ready  bool          // a poll has succeeded since the last pause
 	wrote  string        // fault of the feedback topic
-	heard  bool          // the feedback topic was read since the last pause
+	known  bool          // the feedback topic was read since the last pause
 	polled chan struct{} // closed by the first poll after a pause
 }
 
@@ -157,7 +157,7 @@ func Start(ctx context.Context, c *Config) (e *Explorer, stop func()) {
 func (e *Explorer) Run(ctx context.Context) {
 	tailOf := func(topic string, s *store) *tail {
 		return &tail{client: e.c.Client, topic: topic, most: mostRecords,
-			take: func(rec *record.Record, partition int32) { e.takeAnomaly(s, rec, partition) },
+			add: func(rec *record.Record, partition int32) { e.takeAnomaly(s, rec, partition) },
 			forget: func(p int32) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
@@ -165,7 +165,7 @@ func (e *Explorer) Run(ctx context.Context) {
 			}}
 	}
 	anomalies, shadow := tailOf(e.c.Anomalies, &e.store), tailOf(e.c.Shadow, &e.shadow)
-	feedback := &tail{client: e.c.Client, topic: e.feedbackTopic(), most: mostRecords, take: e.takeFeedback, forget: func(p int32) {
+	feedback := &tail{client: e.c.Client, topic: e.feedbackTopic(), most: mostRecords, add: e.takeFeedback, forget: func(p int32) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.labels.forget(p)
@@ -232,7 +232,7 @@ func (e *Explorer) poll(ctx context.Context, anomalies, shadow, feedback *tail) 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fault, e.wrote = text(err), text(feedbackErr)
-	e.ready, e.heard = e.ready || err == nil, e.heard || feedbackErr == nil
+	e.ready, e.known = e.ready || err == nil, e.known || feedbackErr == nil
 	if !isClosed(e.polled) {
 		close(e.polled)
 	}
@@ -251,7 +251,7 @@ func (e *Explorer) poll(ctx context.Context, anomalies, shadow, feedback *tail) 
 func (e *Explorer) pause() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ready, e.heard = false, false
+	e.ready, e.known = false, false
 	if isClosed(e.polled) {
 		e.polled = make(chan struct{})
 	}
@@ -367,7 +367,7 @@ func (e *Explorer) Feedback() FeedbackList {
 	e.ask()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return FeedbackList{Feedback: e.labels.list(), Loading: !e.heard, Truncated: e.labels.truncated,
+	return FeedbackList{Feedback: e.labels.list(), Loading: !e.known, Truncated: e.labels.truncated,
 		Topic: e.feedbackTopic(), Fault: e.wrote}
 }
 

@@ -14,7 +14,7 @@ type tail struct {
 	topic   string
 	most    int64 // records before the end that are read at first, and after a pause, over all partitions
 	forget  func(partition int32)
-	take    func(*record.Record, int32)
+	add     func(*record.Record, int32)
 	fetcher *kafka.Fetcher // nil while there is no topic
 	tps     []kafka.TP
 	next    map[kafka.TP]int64
@@ -58,7 +58,7 @@ func (t *tail) poll(ctx context.Context) error {
 		}
 		t.next[tp] = from
 		err = t.fetcher.ReadRange(ctx, tp, from, end, func(rec *record.Record) (bool, error) {
-			t.take(rec, tp.Partition)
+			t.add(rec, tp.Partition)
 			t.next[tp] = rec.Offset + 1
 			return true, nil
 		})

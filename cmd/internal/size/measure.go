@@ -126,9 +126,9 @@ func Measure(ctx context.Context, o *Options) (*Costs, error) {
 		p.state.Committed(p.next)
 	}
 	// What a state itself has in flight is not of series: the state of one series has about as much.
-	of, ofOne := copies.freed(), one.freed()
-	if c.Heap = float64(of) / float64(c.Series); c.Series > 1 {
-		c.Heap = float64(of-ofOne) / float64(c.Series-1)
+	all, ofOne := copies.freed(), one.freed()
+	if c.Heap = float64(all) / float64(c.Series); c.Series > 1 {
+		c.Heap = float64(all-ofOne) / float64(c.Series-1)
 		c.Flight += max(0, float64(ofOne)-c.Heap)
 	}
 	return c, nil

@@ -36,8 +36,8 @@ const (
 	manyRecords = 3
 )
 
-// heard is a sample of the history.
-type heard struct {
+// historic is a sample of the history.
+type historic struct {
 	series int32
 	time   int64
 	ahead  int64
@@ -49,7 +49,7 @@ type heard struct {
 type stretch struct {
 	part
 	from    int64
-	samples []heard
+	samples []historic
 	names   [][]byte // of the series that are kept
 }
 
@@ -256,7 +256,7 @@ func (h *history) read(ctx context.Context, f *kafka.Fetcher, dec schemas.Decode
 			h.observe(o, t, newest, values)
 			newest = max(newest, t)
 			if o.at >= 0 {
-				s.samples = append(s.samples, heard{o.at, t, reading.Time - t, ks.Place(r.Offset, i), append([]float64(nil), values...)})
+				s.samples = append(s.samples, historic{o.at, t, reading.Time - t, ks.Place(r.Offset, i), append([]float64(nil), values...)})
 			}
 			h.samples++
 		}

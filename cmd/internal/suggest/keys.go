@@ -252,10 +252,10 @@ func gain(before, after []float64) (g float64) {
 // stickiness returns how much more often than by chance a candidate's value equals the value of the point before in its group: about 0
 // for what tells series apart, near 1 for a state that lasts. Groups in which it has one value say neither.
 func (m *mapping) stickiness(k *named, groups []int32) float64 {
-	of, several := map[int32]int32{}, map[int32]bool{}
+	first, several := map[int32]int32{}, map[int32]bool{}
 	for i, g := range groups {
-		if id, seen := of[g]; !seen {
-			of[g] = k.ids[i]
+		if id, seen := first[g]; !seen {
+			first[g] = k.ids[i]
 		} else if id != k.ids[i] {
 			several[g] = true
 		}

@@ -125,8 +125,8 @@ func (m *mapping) readers(f *field) (list []textReader) {
 	list = []textReader{{texts: new(schemas.TimeText)}}
 	if zone, ok := m.s.given["time_zone"]; ok {
 		layout := m.s.given["time_layout"].Value
-		of := schemas.Mapping{TimeZone: zone.Value, TimeLayout: layout}
-		return []textReader{{texts: of.Texts()}}
+		given := schemas.Mapping{TimeZone: zone.Value, TimeLayout: layout}
+		return []textReader{{texts: given.Texts()}}
 	}
 	if len(f.texts) == 0 || !strings.ContainsAny(f.texts[0], "0123456789") {
 		return list

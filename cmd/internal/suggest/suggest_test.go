@@ -28,10 +28,10 @@ func walk(series, i int) float64 {
 }
 
 // mappingOf finds what the fields of records mean, and returns what it proposes by key; an alternative has "#" before its key.
-func mappingOf(n int, of func(i int) seen, environ ...string) (*suggestion, map[string]settingsfile.Setting, error) {
+func mappingOf(n int, record func(i int) seen, environ ...string) (*suggestion, map[string]settingsfile.Setting, error) {
 	records := make([]raw, n)
 	for i := range n {
-		r := of(i)
+		r := record(i)
 		records[i] = raw{offset: int64(i), timestamp: secondOf(i).UnixMilli() + 40, value: []byte(r.value)}
 		if r.key != "" {
 			records[i].key = []byte(r.key)
@@ -94,7 +94,7 @@ func TestMapping(t *testing.T) {
 	id := func(i int) string { return fmt.Sprintf("press-%02d", i%8) }
 	for _, x := range []struct {
 		name    string
-		of      func(i int) seen
+		record  func(i int) seen
 		want    map[string]string // by key; "" of one that must not be there
 		comment map[string]string // words of a comment
 	}{
@@ -251,7 +251,7 @@ func TestMapping(t *testing.T) {
 			"metrics.t8,metrics.t9,metrics.t10,metrics.t11"}, nil},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			_, found, err := mappingOf(800, x.of)
+			_, found, err := mappingOf(800, x.record)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -282,9 +282,9 @@ func settingsOf(found map[string]settingsfile.Setting) string {
 func TestMappingSays(t *testing.T) {
 	good := func(i int) string { return fmt.Sprintf(`{"sensor":"s%d","temp":%v}`, i%4, walk(i%4, i)) }
 	for _, x := range []struct {
-		name string
-		of   func(i int) seen
-		want string // of the error, or of the head of the file
+		name   string
+		record func(i int) seen
+		want   string // of the error, or of the head of the file
 	}{
 		{"tombstones alone", func(int) seen { return seen{"k", ""} }, "have no value (tombstones)"},
 		{"some tombstones", func(i int) seen {
@@ -305,7 +305,7 @@ func TestMappingSays(t *testing.T) {
 		{"nothing that moves", func(i int) seen { return seen{"", `{"sensor":"a","temp":20}`} }, "ODRADEK_VALUE_FIELDS"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			s, _, err := mappingOf(400, x.of)
+			s, _, err := mappingOf(400, x.record)
 			said := strings.Join(s.head, " ")
 			for _, set := range s.settings {
 				said += " " + set.Comment
@@ -322,12 +322,12 @@ func TestMappingSays(t *testing.T) {
 
 // TestMappingKeepsWhatIsGiven: a setting that is given is kept, also against the records.
 func TestMappingKeepsWhatIsGiven(t *testing.T) {
-	of := func(i int) seen {
+	record := func(i int) seen {
 		return seen{"", fmt.Sprintf(`{"sensor":"s%d","line":"l%d","t":%d,"temp":%v,"load":%v}`, i%8, i%2, secondOf(i).UnixMilli(), walk(i%8, i),
 			walk(i%8, 3*i))}
 	}
 	for key, given := range map[string]string{"key_field": "line", "time_field": "@timestamp", "value_fields": "load"} {
-		_, found, err := mappingOf(400, of, config.Prefix+strings.ToUpper(key)+"="+given)
+		_, found, err := mappingOf(400, record, config.Prefix+strings.ToUpper(key)+"="+given)
 		if err != nil || found[key].Value != given {
 			t.Errorf("%s=%s: %q, %v", key, given, found[key].Value, err)
 		}

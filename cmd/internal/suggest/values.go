@@ -122,7 +122,7 @@ func (m *mapping) chosen(key string) string {
 
 // copied returns the object that has a field of the series key, where the object of a field has the same ones: of a row before its
 // change and after it, one is read.
-func (m *mapping) copied(f *field) (of string) {
+func (m *mapping) copied(f *field) (object string) {
 	own := parent(f.path)
 	for _, path := range strings.Split(m.chosen("key_field"), "+") {
 		home := parent(path)

@@ -235,11 +235,11 @@ func (e *Explanation) tables() (all []table) {
 	if e.any {
 		add("members: the score is the highest of score / threshold", []string{"member", "score", "score / threshold", "share"}, rows)
 	} else {
-		of := "sum of the terms"
+		what := "sum of the terms"
 		if e.max {
-			of = "highest term"
+			what = "highest term"
 		}
-		add("members: the score is the "+of+", log(score / mean of the scores before)", []string{"member", "score", "term", "share"}, rows)
+		add("members: the score is the "+what+", log(score / mean of the scores before)", []string{"member", "score", "term", "share"}, rows)
 	}
 	rows = nil
 	get := func(list []Number, i int) Number {

@@ -51,7 +51,7 @@ func newReceiver(t *testing.T) *receiver {
 	r := &receiver{requests: map[string][]request{}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
-		if r.take(w, request{q.Header.Get("Idempotency-Key"), body}, q.URL.Path, err) {
+		if r.receive(w, request{q.Header.Get("Idempotency-Key"), body}, q.URL.Path, err) {
 			<-q.Context().Done()
 		}
 	}))
@@ -59,8 +59,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// take takes a request and reports whether it is to be held.
-func (r *receiver) take(w http.ResponseWriter, q request, path string, err error) bool {
+// receive takes a request and reports whether it is to be held.
+func (r *receiver) receive(w http.ResponseWriter, q request, path string, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refuse > 0 || err != nil {
@@ -77,7 +77,7 @@ func (r *receiver) take(w http.ResponseWriter, q request, path string, err error
 	return false
 }
 
-func (r *receiver) of(path string) []request {
+func (r *receiver) to(path string) []request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.requests[path])
@@ -315,21 +315,21 @@ func testPipeline(t *testing.T, e engine, partitions int32, pattern string) (spl
 	}
 	p.step(100)
 	began := p.at
-	waitFor(t, "a message of each line that fails", func() bool { return len(r.of("/webhook")) >= 2 && len(r.of("/api/v2/alerts")) >= 2 })
+	waitFor(t, "a message of each line that fails", func() bool { return len(r.to("/webhook")) >= 2 && len(r.to("/api/v2/alerts")) >= 2 })
 	for range 30 {
 		p.step(0)
 	}
-	waitFor(t, "a message of each line that is over", func() bool { return len(r.of("/webhook")) >= 4 && len(r.of("/api/v2/alerts")) >= 4 })
+	waitFor(t, "a message of each line that is over", func() bool { return len(r.to("/webhook")) >= 4 && len(r.to("/api/v2/alerts")) >= 4 })
 
 	byKey, alerts := map[string][]message{}, map[string][]alert{}
-	for _, q := range r.of("/webhook") {
+	for _, q := range r.to("/webhook") {
 		var m message
 		if err := json.Unmarshal(q.body, &m); err != nil || len(q.key) != 64 {
 			t.Fatalf("%s: %v, key %q", q.body, err, q.key)
 		}
 		byKey[m.Key] = append(byKey[m.Key], m)
 	}
-	for _, q := range r.of("/api/v2/alerts") {
+	for _, q := range r.to("/api/v2/alerts") {
 		var list []alert
 		if err := json.Unmarshal(q.body, &list); err != nil || len(q.key) != 64 {
 			t.Fatalf("%s: %v, key %q", q.body, err, q.key)
@@ -345,7 +345,7 @@ func testPipeline(t *testing.T, e engine, partitions int32, pattern string) (spl
 			return true
 		}
 	}
-	slack := r.of("/slack")
+	slack := r.to("/slack")
 	if len(byKey) != 2 || len(alerts) != 2 || len(slack) != 4 {
 		t.Fatalf("messages of %d keys, alerts of %d, %d in Slack: %v", len(byKey), len(alerts), len(slack), byKey)
 	}
@@ -430,11 +430,11 @@ func testPipelineCrash(t *testing.T, e engine) (split bool) {
 		t.Fatal(err)
 	}
 	p.forget()
-	before := r.of("/webhook")
+	before := r.to("/webhook")
 	run(t, e.pipeline(t, variables))
-	waitFor(t, "the message of each line, again", func() bool { return len(r.of("/webhook")) >= len(before)+2 && len(r.of("/api/v2/alerts")) >= 2 })
+	waitFor(t, "the message of each line, again", func() bool { return len(r.to("/webhook")) >= len(before)+2 && len(r.to("/api/v2/alerts")) >= 2 })
 	bodies, times := map[string]string{q.key: string(q.body)}, map[string]int{}
-	for _, w := range r.of("/webhook") {
+	for _, w := range r.to("/webhook") {
 		var m message
 		if err := json.Unmarshal(w.body, &m); err != nil {
 			t.Fatal(err)
@@ -454,7 +454,7 @@ func testPipelineCrash(t *testing.T, e engine) (split bool) {
 	}
 	for _, path := range []string{"/slack", "/api/v2/alerts"} {
 		keys := map[string]bool{}
-		for _, q := range r.of(path) {
+		for _, q := range r.to(path) {
 			keys[q.key] = true
 			if bodies[q.key] == "" {
 				t.Errorf("%s has got %s, which is no key of the webhook", path, q.key)

@@ -155,7 +155,7 @@ func strict(v any, named bool) {
 }
 
 // of returns the schema of an object.
-func (s *schemas) of(t *testing.T, o object) *jsonschema.Schema {
+func (s *schemas) schema(t *testing.T, o object) *jsonschema.Schema {
 	t.Helper()
 	group, kind := text(o, "apiVersion"), text(o, "kind")
 	if known := s.known[group+" "+kind]; known != nil {
@@ -199,7 +199,7 @@ func faults(t *testing.T, s *schemas, objects []object, fromHelm bool) (list []s
 			add("two objects are a %s", kind)
 		}
 		byKind[kind] = o
-		if err := s.of(t, o).Validate(o); err != nil {
+		if err := s.schema(t, o).Validate(o); err != nil {
 			add("%s: %v", kind, err)
 		}
 	}
@@ -406,7 +406,7 @@ func TestManifests(t *testing.T) {
 func TestBase(t *testing.T) {
 	s := newSchemas(t)
 	for _, o := range build(t, manifests+"/base") {
-		if err := s.of(t, o).Validate(o); err != nil {
+		if err := s.schema(t, o).Validate(o); err != nil {
 			t.Error(err)
 		}
 	}

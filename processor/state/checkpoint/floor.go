@@ -15,9 +15,9 @@ import (
 // NoTime stands for the largest event time of a partition without a sample.
 const NoTime = math.MinInt64
 
-// Jurors is the number of samples that vote on a suspect (a sample whose time may be wrong),
+// Voters is the number of samples that vote on a suspect (a sample whose time may be wrong),
 // and the largest number of suspects that are held at once.
-const Jurors = 3
+const Voters = 3
 
 // HeldSuspect is a suspect that is held at a mark: its offset, the votes so far, and
 // how many of them are in its favour. Number is the number of its first sample in a record of several.
@@ -37,7 +37,7 @@ type Floor struct {
 	Offset   int64
 	MaxTime  int64 // microseconds; NoTime if there was no sample
 	Jump     Jump
-	Suspects []HeldSuspect // in order of offset, at most Jurors
+	Suspects []HeldSuspect // in order of offset, at most Voters
 	// Backfill is the end of the partition's backfill, the input whose results are not published. 0: there is none.
 	Backfill int64
 	// Bits number the samples of a record; 0: a record is one sample.
@@ -220,7 +220,7 @@ func (f *Floor) parseSuspects(text string) bool {
 				ok = false
 			}
 		}
-		if !ok || n[0] <= last || n[0] >= f.Offset || n[1] >= Jurors || n[2] > n[1] || len(f.Suspects) == Jurors {
+		if !ok || n[0] <= last || n[0] >= f.Offset || n[1] >= Voters || n[2] > n[1] || len(f.Suspects) == Voters {
 			return false
 		}
 		last = n[0]

@@ -49,8 +49,8 @@ type FieldAggregate struct {
 // ParseAggregate parses an entry of Order.Aggregates, AGGREGATE or FIELD=AGGREGATE.
 func ParseAggregate(entry string) (a FieldAggregate, err error) {
 	name := strings.TrimSpace(entry)
-	if field, of, ok := strings.Cut(entry, "="); ok {
-		a.Field, name = strings.TrimSpace(field), strings.TrimSpace(of)
+	if field, aggregate, ok := strings.Cut(entry, "="); ok {
+		a.Field, name = strings.TrimSpace(field), strings.TrimSpace(aggregate)
 		if a.Field == "" {
 			name = ""
 		}
@@ -82,20 +82,20 @@ type ColumnAggregate struct {
 	ID uint64
 }
 
-// AggregateOf returns the aggregate of a field by entries of Order.Aggregates: the field's own, that for all, or Mean. An entry that
+// AggregateOf returns the aggregate of a field by entries of Order.Aggregates: the field's own, the one for all, or Mean. An entry that
 // cannot be parsed was not written by a worker, and is left out.
 func AggregateOf(entries []string, field string) Aggregate {
-	of := Mean
+	all := Mean
 	for _, entry := range entries {
 		switch a, err := ParseAggregate(entry); {
 		case err != nil:
 		case a.Field == "":
-			of = a.Aggregate
+			all = a.Aggregate
 		case withoutCount(a.Field) == withoutCount(field):
 			return a.Aggregate
 		}
 	}
-	return of
+	return all
 }
 
 // AggregatesOf returns the aggregates of the values of a series' samples, by columns; nil where a sample enters the windows as it is.
@@ -114,16 +114,16 @@ func (r *Reading) AggregatesOf(key []byte) (list []ColumnAggregate) {
 			width = 1
 		}
 		name := withoutCount(f)
-		of := AggregateOf(r.Aggregates, name)
+		aggregate := AggregateOf(r.Aggregates, name)
 		for i := range width {
 			h := fnv.New64a()
-			fmt.Fprintf(h, "%q %d %d %d %t", r.identity(name), i, of, r.Every, r.EmptyZero)
+			fmt.Fprintf(h, "%q %d %d %d %t", r.identity(name), i, aggregate, r.Every, r.EmptyZero)
 			for _, t := range transforms {
 				if t.Column == len(list) {
 					fmt.Fprintf(h, " %d", t.Transform)
 				}
 			}
-			list = append(list, ColumnAggregate{len(list), of, h.Sum64()})
+			list = append(list, ColumnAggregate{len(list), aggregate, h.Sum64()})
 		}
 	}
 	return list

@@ -57,7 +57,7 @@ const (
 // margins are how far an anomaly may be beyond the labels' anomalies.
 type margins struct {
 	above, below    float64 // of a score
-	nearer, farther float64 // of a deviation, below and above; 0: any
+	closer, further float64 // of a deviation, below and above; 0: any
 	narrower, wider float64 // of a range, below and above
 	steeper         float64 // of a score over the range
 	samples         int     // scores over the threshold
@@ -66,7 +66,7 @@ type margins struct {
 // The margins where the ranges of the labels' values are known, and where they are not.
 var (
 	byRange     = margins{above: 0.3, below: 0.4, narrower: 0.15, wider: 0.25, steeper: 0.25, samples: 8}
-	byDeviation = margins{above: 0.2, below: 0.25, nearer: 0.4, farther: 0.6, samples: 4}
+	byDeviation = margins{above: 0.2, below: 0.25, closer: 0.4, further: 0.6, samples: 4}
 )
 
 // The margins where it is known how many values are held: factors that one more than these is within; and, of rules for all series, of
@@ -348,7 +348,7 @@ func span(k kind, group []*Label, least int, faults []*Label) (r LearnedRule, ok
 			r.Steep = (1 + by.steeper) * steep[1]
 		}
 	case low.First > 0:
-		r.First, r.Apart, r.Far = (1-part*by.nearer)*low.First, (1-part*by.nearer)*low.Apart, (1+part*by.farther)*high.Apart
+		r.First, r.Apart, r.Far = (1-part*by.closer)*low.First, (1-part*by.closer)*low.Apart, (1+part*by.further)*high.Apart
 	}
 	first := slices.Clone(group)
 	slices.SortFunc(first, byScore)

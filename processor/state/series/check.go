@@ -172,9 +172,9 @@ func (c *check) ensemble(d *DetectorConfig) {
 			c.bad("ensemble %q: gate of detector %d of %d", d.Name, g.Detector, len(c.dets))
 			return
 		}
-		of := &c.dets[g.Detector]
-		if _, ok := of.Detector.(detectors.Seasonal); !ok || c.gridOf(g.Detector) != nil {
-			c.bad("ensemble %q: its gate %q knows no season", d.Name, of.Name)
+		gate := &c.dets[g.Detector]
+		if _, ok := gate.Detector.(detectors.Seasonal); !ok || c.gridOf(g.Detector) != nil {
+			c.bad("ensemble %q: its gate %q knows no season", d.Name, gate.Name)
 		}
 	}
 	if err := d.Ensemble.Combination(func(i int) *DetectorConfig { return &c.dets[i] }).Check(); err != nil {

@@ -178,16 +178,16 @@ func kept(n int64) int {
 }
 
 // result returns what the values of an interval that ends have become; NaN is missing.
-func (g *aggregated) result(of rules.Aggregate, zero bool) float64 {
+func (g *aggregated) result(aggregate rules.Aggregate, zero bool) float64 {
 	switch {
-	case of == rules.Count && (g.n > 0 || zero):
+	case aggregate == rules.Count && (g.n > 0 || zero):
 		return float64(g.n)
-	case of == rules.Sum && g.n == 0 && zero:
+	case aggregate == rules.Sum && g.n == 0 && zero:
 		return 0
 	case g.n == 0:
 		return math.NaN()
 	}
-	switch of {
+	switch aggregate {
 	case rules.Mean:
 		return g.a / float64(g.n)
 	case rules.Range:
@@ -200,7 +200,7 @@ func (g *aggregated) result(of rules.Aggregate, zero bool) float64 {
 	case rules.Median, rules.P95:
 		slices.Sort(g.kept) // the interval ends, so that their order means nothing any more
 		n := len(g.kept)
-		if of == rules.P95 {
+		if aggregate == rules.P95 {
 			return g.kept[(n*95+99)/100-1]
 		}
 		return g.kept[(n-1)/2]/2 + g.kept[n/2]/2

@@ -254,8 +254,8 @@ func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 			member.Feeds = append(member.Feeds, Feed{len(set.Ensembles) - 1, m})
 		}
 		for g, gate := range d.Ensemble.Gates {
-			of, _ := set.detector(s.Setups[gate.Detector].Name)
-			of.Feeds = append(of.Feeds, Feed{len(set.Ensembles) - 1, len(d.Ensemble.Members) + g})
+			seasonal, _ := set.detector(s.Setups[gate.Detector].Name)
+			seasonal.Feeds = append(seasonal.Feeds, Feed{len(set.Ensembles) - 1, len(d.Ensemble.Members) + g})
 		}
 	}
 	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1 && set.Windows[0].Detectors[0].Until == 0

@@ -8,8 +8,8 @@ const Grids = (() => {
   const at = (ms) => local(new Date(ms).toISOString());
   const distance = (v) => number((v - 1) / 127);
 
-  // canvas returns a section with a canvas that paint draws again for every width and theme. told returns the text of a place.
-  function canvas(box, title, hint, paint, told) {
+  // canvas returns a section with a canvas that paint draws again for every width and theme. textOf returns the text of a place.
+  function canvas(box, title, hint, paint, textOf) {
     const surface = el("canvas", { role: "img", "aria-label": `${title}: ${hint}` });
     const tip = el("div", { class: "tip", hidden: true });
     const section = el("section", { class: "chart cells" }, el("h3", {}, `${title} `, el("span", {}, hint)), surface, tip);
@@ -20,7 +20,7 @@ const Grids = (() => {
       const y = (e.offsetY - plot.top) / plot.height;
       tip.hidden = !(x >= 0 && x < 1 && y >= 0 && y < 1);
       if (tip.hidden) return;
-      tip.textContent = told(x, y);
+      tip.textContent = textOf(x, y);
       const left = surface.offsetLeft + e.offsetX + 12;
       tip.style.left = `${Math.max(4, Math.min(left, section.clientWidth - tip.offsetWidth - 4))}px`;
       tip.style.top = `${surface.offsetTop + e.offsetY + 14}px`;
@@ -122,12 +122,12 @@ const Grids = (() => {
       c.fillText(`length ↑, time → from ${new Date(h.from).toLocaleDateString(undefined, { dateStyle: "medium" })}`, plot.left, plot.top + plot.height + 22);
       return plot;
     };
-    const told = (x, y) => {
+    const textOf = (x, y) => {
       const row = Math.min(h.cells.length - 1, Math.floor((1 - y) * h.cells.length));
       const v = h.cells[row][Math.floor(x * h.columns)];
       return `${at(h.from + x * span)}, ${lengths(h, row, h.cells.length)} samples: ${v ? `normalised distance ${distance(v)}` : "no discord"}`;
     };
-    const drawing = canvas(box, `Discords of ${detector}`, `the window from ${at(h.from)} on, lengths ${h.min_length} to ${last}`, paint, told);
+    const drawing = canvas(box, `Discords of ${detector}`, `the window from ${at(h.from)} on, lengths ${h.min_length} to ${last}`, paint, textOf);
     const shown = h.cells.map((row, i, all) => {
       const v = row.reduce((m, n) => Math.max(m, n), 0);
       const first = row.indexOf(v);
@@ -181,14 +181,14 @@ const Grids = (() => {
       c.stroke();
       return plot;
     };
-    const told = (x, y) => {
+    const textOf = (x, y) => {
       const [column, row] = [Math.floor(x * columns), Math.floor(y * rows)];
       const inside = column >= r.column_from && column <= r.column_to && row >= r.row_from && row <= r.row_to;
       return `column ${column}, row ${row}${inside ? ": in the region" : ""}`;
     };
     const counts = `${whole(r.observed)} observed where ${number(r.expected)} are expected`;
     const extent = known ? `grid of ${columns} columns and ${rows} rows, row 0 on top` : "drawn as far as the region reaches, row 0 on top: this worker has no such grid";
-    const drawing = canvas(box, `Region of ${a.detector}`, `${counts}; ${extent}`, paint, told);
+    const drawing = canvas(box, `Region of ${a.detector}`, `${counts}; ${extent}`, paint, textOf);
     const row = (name, value) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value));
     drawing.section.append(el("div", { class: "legend" }, el("i", { class: "region" }), "the region", el("i", { class: "ordinary" }), "other cells",
       el("span", {}, known ? `${names[0]} →, ${names[1]} ↓` : "columns →, rows ↓")),
