@@ -155,17 +155,17 @@ func release(attempts []*attempt, executed bool) {
 
 // placeModels finds places for the models that an attempt's plan needs on its device. It returns false where
 // there is no room.
-func (t *attempt) placeModels(b *detectors.Batch) bool {
-	t.plan.Models = t.plan.ModelsOf(b)
-	for i := range t.plan.Models {
-		o := &t.plan.Models[i]
+func (a *attempt) placeModels(b *detectors.Batch) bool {
+	a.plan.Models = a.plan.ModelsOf(b)
+	for i := range a.plan.Models {
+		o := &a.plan.Models[i]
 		var ok bool
-		if o.At, o.Upload, ok = t.child.Models().Use(o.Model.Sum(), 4*len(o.Model.Words())); !ok {
-			t.child.Models().Done(t.models, false)
-			t.models = nil
+		if o.At, o.Upload, ok = a.child.Models().Use(o.Model.Sum(), 4*len(o.Model.Words())); !ok {
+			a.child.Models().Done(a.models, false)
+			a.models = nil
 			return false
 		}
-		t.models = append(t.models, o.Model.Sum())
+		a.models = append(a.models, o.Model.Sum())
 	}
 	return true
 }

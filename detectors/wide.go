@@ -110,13 +110,13 @@ type course struct {
 
 // changes reports whether a row, far from the center, is much farther from it than from the rows just before it, with hardly any
 // value of the window in between.
-func (k *course) changes(row int, far float64) bool {
-	if k.least > far/4 && k.most < far*3/4 {
+func (c *course) changes(row int, far float64) bool {
+	if c.least > far/4 && c.most < far*3/4 {
 		return false
 	}
 	var memory span
 	from := max(0, row-levelRows)
-	return spanOf(&memory, k.x, k.y, k.dim, k.c, from).leads(row-from, k.x, k.y, k.dim, k.c, row, far, k.times) && !k.isContinuous(far)
+	return spanOf(&memory, c.x, c.y, c.dim, c.c, from).leads(row-from, c.x, c.y, c.dim, c.c, row, far, c.times) && !c.isContinuous(far)
 }
 
 // levelTimes returns how many deviations from the center are far in a window of so many rows.
@@ -229,12 +229,12 @@ func (s *span) leads(at int, x, y []uint64, dim, c, row int, far, times float64)
 
 // isContinuous reports whether values of the window lie between the center and the distance far from it. The rows are spread
 // over the window by the golden ratio, which no period of a series goes along with.
-func (k *course) isContinuous(far float64) bool {
-	rows, found := (len(k.x)+len(k.y))/k.dim, 0
-	k.least, k.most = math.Inf(1), 0
+func (c *course) isContinuous(far float64) bool {
+	rows, found := (len(c.x)+len(c.y))/c.dim, 0
+	c.least, c.most = math.Inf(1), 0
 	for i := range sampled {
-		if d := math.Abs(valueOf(k.x, k.y, sampleOf(i, rows)*k.dim+k.c) - k.center); d > far/4 && d < far*3/4 {
-			k.least, k.most = min(k.least, d), max(k.most, d)
+		if d := math.Abs(valueOf(c.x, c.y, sampleOf(i, rows)*c.dim+c.c) - c.center); d > far/4 && d < far*3/4 {
+			c.least, c.most = min(c.least, d), max(c.most, d)
 			if found++; found > between {
 				return true
 			}

@@ -63,22 +63,22 @@ type changelogs struct {
 
 // open asks the brokers for the changelogs of the input topics, which must
 // exist, and extends the changelogs of topics that have grown.
-func (l *changelogs) open(ctx context.Context) error {
+func (c *changelogs) open(ctx context.Context) error {
 	var errs []error
-	cfg := l.cfg
+	cfg := c.cfg
 	if cfg.Changelog == nil {
 		return nil
 	}
-	l.shrunk = map[string]error{}
+	c.shrunk = map[string]error{}
 	refusals := 0
 	for _, in := range cfg.Topics {
 		t, err := lookupChangelog(ctx, cfg, in)
-		l.topics.SetChangelog(in, &t)
+		c.topics.SetChangelog(in, &t)
 		var refused *RefusedError
 		if errors.As(err, &refused) {
 			refusals++
 			if infos, e := cfg.Client.Topics(ctx, in); e == nil && infos[in].Partitions < t.Partitions {
-				l.shrunk[in] = err
+				c.shrunk[in] = err
 			}
 		}
 		errs = append(errs, err)
@@ -112,21 +112,21 @@ func lookupChangelog(ctx context.Context, cfg *Config, in string) (cycle.Topic, 
 
 // unfit returns why a partition has no place in its changelog: the input topic has got more partitions since that was made,
 // or since the metadata that New saw, or it has fewer, and was made again.
-func (l *changelogs) unfit(ctx context.Context, tp kafka.TP) error {
-	t := l.topics.Changelog(tp.Topic)
+func (c *changelogs) unfit(ctx context.Context, tp kafka.TP) error {
+	t := c.topics.Changelog(tp.Topic)
 	if t == nil {
 		return nil
 	}
-	if err := l.shrunk[tp.Topic]; err != nil || int(tp.Partition) < t.Partitions {
+	if err := c.shrunk[tp.Topic]; err != nil || int(tp.Partition) < t.Partitions {
 		return err
 	}
 	partitions := int(tp.Partition) + 1 // at least
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if infos, err := l.cfg.Client.Topics(ctx, tp.Topic); err == nil {
+	if infos, err := c.cfg.Client.Topics(ctx, tp.Topic); err == nil {
 		partitions = max(partitions, infos[tp.Topic].Partitions)
 	}
-	return refuseGrown(l.cfg, tp.Topic, t, partitions)
+	return refuseGrown(c.cfg, tp.Topic, t, partitions)
 }
 
 // fit extends the changelog t to the partitions of its input topic, or returns why not.
@@ -151,20 +151,20 @@ func fit(ctx context.Context, cfg *Config, in string, t *cycle.Topic, partitions
 
 // recount extends the changelogs of input topics that have grown since the start, and
 // passes the numbers on to the assigned partitions. Where it cannot, the new partitions are unfit.
-func (l *changelogs) recount(ctx context.Context) {
-	for in, t := range l.topics.Changelogs() {
-		if l.cfg.StateLost == Reset {
+func (c *changelogs) recount(ctx context.Context) {
+	for in, t := range c.topics.Changelogs() {
+		if c.cfg.StateLost == Reset {
 			tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			infos, err := l.cfg.Client.Topics(tctx, in)
+			infos, err := c.cfg.Client.Topics(tctx, in)
 			if err == nil && infos[in].Partitions > t.Partitions {
-				err = fit(tctx, l.cfg, in, t, infos[in].Partitions)
+				err = fit(tctx, c.cfg, in, t, infos[in].Partitions)
 			}
 			cancel()
 			if err != nil {
-				l.log.Warn("cannot count the partitions of an input topic, or extend its changelog", "topic", in, "err", err)
+				c.log.Warn("cannot count the partitions of an input topic, or extend its changelog", "topic", in, "err", err)
 			}
 		}
-		for tp, pt := range l.assigned.partitions {
+		for tp, pt := range c.assigned.partitions {
 			if tp.Topic == in {
 				pt.siblings.Store(int32(t.Partitions))
 			}
@@ -174,13 +174,13 @@ func (l *changelogs) recount(ctx context.Context) {
 
 // recountOnce recounts once in each generation of the group: a member without any of the
 // new partitions has no other sign of them.
-func (l *changelogs) recountOnce(ctx context.Context) {
-	gen := l.session.member.Load().Generation().ID
-	if l.cfg.StateLost != Reset || gen == l.counted {
+func (c *changelogs) recountOnce(ctx context.Context) {
+	gen := c.session.member.Load().Generation().ID
+	if c.cfg.StateLost != Reset || gen == c.counted {
 		return
 	}
-	l.counted = gen
-	l.recount(ctx)
+	c.counted = gen
+	c.recount(ctx)
 }
 
 // growth decides at which offset the topic of a partition had grown.

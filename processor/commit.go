@@ -64,78 +64,78 @@ func newCommitter(g Guarantee, s *session) committer {
 
 // commitOpen commits the open cycle unless it is empty. It returns only errors that end
 // the worker, and recovers from all others.
-func (s *commits) commitOpen(ctx context.Context) error {
-	c := s.cycles.Close(s.room())
+func (cm *commits) commitOpen(ctx context.Context) error {
+	c := cm.cycles.Close(cm.room())
 	if c.Spoilt != nil {
-		return s.discard(ctx, c)
+		return cm.discard(ctx, c)
 	}
 	if len(c.Results) == 0 {
-		s.cycles.Reuse(c)
+		cm.cycles.Reuse(c)
 		return nil
 	}
-	if s.session.producer.NeedsInit() { // after a commit that took more than one request
-		if err := s.session.reinit(ctx); err != nil {
+	if cm.session.producer.NeedsInit() { // after a commit that took more than one request
+		if err := cm.session.reinit(ctx); err != nil {
 			return err
 		}
 	}
-	s.changelogs.recountOnce(ctx)
-	s.last = time.Now()
-	resent := s.session.producer.Resent()
-	err := s.committer.commit(ctx, c)
-	s.cfg.Metrics.Resent(s.session.producer.Resent() - resent)
-	s.trouble.Over(s.log, "cycle")
-	took := time.Since(s.last)
-	if s.cfg.Traced != nil {
-		c.Trace(s.cfg.Traced, c.Stats().Outputs, s.last, took, err)
+	cm.changelogs.recountOnce(ctx)
+	cm.last = time.Now()
+	resent := cm.session.producer.Resent()
+	err := cm.committer.commit(ctx, c)
+	cm.cfg.Metrics.Resent(cm.session.producer.Resent() - resent)
+	cm.trouble.Over(cm.log, "cycle")
+	took := time.Since(cm.last)
+	if cm.cfg.Traced != nil {
+		c.Trace(cm.cfg.Traced, c.Stats().Outputs, cm.last, took, err)
 	}
 	if err != nil {
-		s.pace.Failed(c.Bytes, c.Records, took)
-		s.cfg.Metrics.Aborted(err)
-		s.noteBackpressure(time.Now())
-		return s.recover(ctx, c, err)
+		cm.pace.Failed(c.Bytes, c.Records, took)
+		cm.cfg.Metrics.Aborted(err)
+		cm.noteBackpressure(time.Now())
+		return cm.recover(ctx, c, err)
 	}
-	s.cfg.Metrics.Committed(c.Stats(), took)
-	s.pace.Committed(c.Bytes, c.Records, took)
-	s.assigned.committed(s.committer.written(ctx, c.Results))
-	s.refusals.committed(s.recovery, c)
-	s.noteBackpressure(time.Now())
+	cm.cfg.Metrics.Committed(c.Stats(), took)
+	cm.pace.Committed(c.Bytes, c.Records, took)
+	cm.assigned.committed(cm.committer.written(ctx, c.Results))
+	cm.refusals.committed(cm.recovery, c)
+	cm.noteBackpressure(time.Now())
 	// Every request was answered, so nothing reads the batches any more.
 	c.Reset()
-	s.cycles.Reuse(c)
+	cm.cycles.Reuse(c)
 	return nil
 }
 
 // noteBackpressure tells the operator when brokers take less than the input brings: a larger cycle would time out, so
 // nothing that the worker can do helps.
-func (s *commits) noteBackpressure(now time.Time) {
-	lag := s.assigned.lag()
-	on := s.pressure.Note(s.pace.Least(), lag, now)
-	s.cfg.Metrics.Paced(s.cfg.Group, s.pace.Bytes(), on)
+func (cm *commits) noteBackpressure(now time.Time) {
+	lag := cm.assigned.lag()
+	on := cm.pressure.Note(cm.pace.Least(), lag, now)
+	cm.cfg.Metrics.Paced(cm.cfg.Group, cm.pace.Bytes(), on)
 	const kind = "pace"
 	if !on {
-		s.trouble.Over(s.log, kind)
+		cm.trouble.Over(cm.log, kind)
 		return
 	}
-	s.trouble.Warn(s.log, kind, "the brokers take less than the input brings: the lag grows, and cycles are as small as they get; "+
-		"look for throttling (quotas), full disks and slow replicas", "lag", lag, "cycle_bytes", s.pace.Bytes())
+	cm.trouble.Warn(cm.log, kind, "the brokers take less than the input brings: the lag grows, and cycles are as small as they get; "+
+		"look for throttling (quotas), full disks and slow replicas", "lag", lag, "cycle_bytes", cm.pace.Bytes())
 }
 
 // offsetsAnswered handles the outcome of an offset commit that followed its cycle. It
 // returns only errors that end the worker.
-func (s *commits) offsetsAnswered(ctx context.Context, err error) error {
-	r := s.committer.answered(ctx, err)
+func (cm *commits) offsetsAnswered(ctx context.Context, err error) error {
+	r := cm.committer.answered(ctx, err)
 	if err != nil {
-		s.cfg.Metrics.Aborted(err)
-		return s.recover(ctx, &cycle.Cycle[*partition]{Results: r}, err)
+		cm.cfg.Metrics.Aborted(err)
+		return cm.recover(ctx, &cycle.Cycle[*partition]{Results: r}, err)
 	}
-	s.assigned.committed(r)
+	cm.assigned.committed(r)
 	return nil
 }
 
 // flushOffsets waits until everything written is committed.
-func (s *commits) flushOffsets(ctx context.Context) error {
-	for s.committer.offsets() != nil {
-		if err := s.offsetsAnswered(ctx, <-s.committer.offsets()); err != nil {
+func (cm *commits) flushOffsets(ctx context.Context) error {
+	for cm.committer.offsets() != nil {
+		if err := cm.offsetsAnswered(ctx, <-cm.committer.offsets()); err != nil {
 			return err
 		}
 	}
@@ -144,15 +144,15 @@ func (s *commits) flushOffsets(ctx context.Context) error {
 
 // discard drops a cycle that holds a part of a partition's results. It returns only
 // errors that end the worker.
-func (s *commits) discard(ctx context.Context, c *cycle.Cycle[*partition]) error {
+func (cm *commits) discard(ctx context.Context, c *cycle.Cycle[*partition]) error {
 	var stuck *QuarantineError
 	if !errors.As(c.Spoilt, &stuck) {
 		return c.Spoilt
 	}
 	// What was written at least once is committed first, or it would come again.
-	if err := s.flushOffsets(ctx); err != nil {
+	if err := cm.flushOffsets(ctx); err != nil {
 		return err
 	}
-	s.abandonOpen()
-	return s.rollback(ctx, nil)
+	cm.abandonOpen()
+	return cm.rollback(ctx, nil)
 }

@@ -41,8 +41,8 @@ func lateSamples(t *testing.T, r *kafkatest.Record) (numbers []int) {
 // smallBatches has batches of few tasks, so that what a vote decides does not fit one.
 type smallBatches struct{ detectors.Executor }
 
-func (e smallBatches) Batch() *detectors.Batch {
-	b := e.Executor.Batch()
+func (s smallBatches) Batch() *detectors.Batch {
+	b := s.Executor.Batch()
 	b.MaxTasks = 4
 	return b
 }

@@ -22,13 +22,13 @@ type explosive struct {
 	armed *atomic.Bool
 }
 
-func (d explosive) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+func (e explosive) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
 	for _, x := range r.X {
-		if d.armed.Load() && math.Abs(float64(x)) > 1e9 {
+		if e.armed.Load() && math.Abs(float64(x)) > 1e9 {
 			panic("the detector explodes")
 		}
 	}
-	return d.Detector.AppendFindings(dst, r)
+	return e.Detector.AppendFindings(dst, r)
 }
 
 // TestPanicOfOnePartition: the fold of one of three partitions panics in the middle of a batch. The partition is

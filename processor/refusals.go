@@ -43,25 +43,25 @@ type doubt struct {
 const doubtfulCycles = 3
 
 // persists notes that a batch of cycle c was refused without a reason, and reports whether that has been so for long.
-func (f *refusals) persists(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, now time.Time) bool {
-	if f.doubt.topic != b.TP.Topic {
-		f.doubt = doubt{topic: b.TP.Topic, began: now}
+func (rf *refusals) persists(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, now time.Time) bool {
+	if rf.doubt.topic != b.TP.Topic {
+		rf.doubt = doubt{topic: b.TP.Topic, began: now}
 	}
-	f.doubt.times++
-	if f.doubt.from = c.Payload.Origins(b.TP, b.Batch); f.doubt.from == nil { // of a changelog
+	rf.doubt.times++
+	if rf.doubt.from = c.Payload.Origins(b.TP, b.Batch); rf.doubt.from == nil { // of a changelog
 		for tp := range r.assigned.partitions {
 			if t := r.outputs.Changelog(tp.Topic); t != nil && t.Name == b.TP.Topic && tp.Partition == b.TP.Partition {
-				f.doubt.from = append(f.doubt.from, tp)
+				rf.doubt.from = append(rf.doubt.from, tp)
 			}
 		}
 	}
-	return f.doubt.times >= doubtfulCycles && now.Sub(f.doubt.began) >= r.cfg.TransactionTimeout
+	return rf.doubt.times >= doubtfulCycles && now.Sub(rf.doubt.began) >= r.cfg.TransactionTimeout
 }
 
 // handle handles the refusal of a batch of cycle c.
-func (f *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, cause error) {
+func (rf *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, cause error) {
 	topic := b.TP.Topic
-	if f.whole[topic] {
+	if rf.whole[topic] {
 		return
 	}
 	from := c.Payload.Origins(b.TP, b.Batch)
@@ -75,22 +75,22 @@ func (f *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame
 	if pt == nil || pt.confined.Load() != nil {
 		return
 	}
-	if f.found == nil {
-		f.found, f.whole = map[string][]*partition{}, map[string]bool{}
+	if rf.found == nil {
+		rf.found, rf.whole = map[string][]*partition{}, map[string]bool{}
 	}
-	f.found[topic] = append(f.found[topic], pt)
+	rf.found[topic] = append(rf.found[topic], pt)
 	for _, other := range r.assigned.partitions {
 		if other != pt && other.confined.Load() == nil {
 			pt.confine(Refused, cause)
 			return
 		}
 	}
-	if len(f.found[topic]) == 1 { // the only partition
+	if len(rf.found[topic]) == 1 { // the only partition
 		pt.confine(Refused, cause)
 		return
 	}
-	f.whole[topic] = true
-	for _, pt := range f.found[topic] {
+	rf.whole[topic] = true
+	for _, pt := range rf.found[topic] {
 		pt.confined.Store(nil)
 	}
 	r.log.Error(
@@ -105,17 +105,17 @@ func (f *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame
 }
 
 // committed notes that cycle c is committed.
-func (f *refusals) committed(r *recovery, c *cycle.Cycle[*partition]) {
-	if !slices.ContainsFunc(f.doubt.from, func(tp kafka.TP) bool {
+func (rf *refusals) committed(r *recovery, c *cycle.Cycle[*partition]) {
+	if !slices.ContainsFunc(rf.doubt.from, func(tp kafka.TP) bool {
 		pt := r.assigned.partitions[tp]
 		return pt != nil && c.Results[pt] == nil
 	}) {
-		f.doubt = doubt{} // what was refused is written
+		rf.doubt = doubt{} // what was refused is written
 	}
-	for topic := range f.found {
+	for topic := range rf.found {
 		if c.Payload.Has(topic) {
-			delete(f.found, topic)
-			delete(f.whole, topic)
+			delete(rf.found, topic)
+			delete(rf.whole, topic)
 			r.apart(topic, false)
 		}
 	}

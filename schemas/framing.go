@@ -35,17 +35,17 @@ type Inflater struct{ z io.ReadCloser }
 
 // Inflate returns what follows the header of a compressed record, in new memory. The error is ErrInflated for more than limit bytes, and
 // io.EOF or io.ErrUnexpectedEOF where the record is cut off.
-func (f *Inflater) Inflate(b []byte, limit int) (body []byte, err error) {
-	if f.z == nil {
-		f.z, err = zlib.NewReader(bytes.NewReader(b))
+func (inf *Inflater) Inflate(b []byte, limit int) (body []byte, err error) {
+	if inf.z == nil {
+		inf.z, err = zlib.NewReader(bytes.NewReader(b))
 	} else {
-		err = f.z.(zlib.Resetter).Reset(bytes.NewReader(b), nil)
+		err = inf.z.(zlib.Resetter).Reset(bytes.NewReader(b), nil)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	if _, err = io.Copy(&out, io.LimitReader(f.z, int64(limit)+1)); err == nil && out.Len() > limit {
+	if _, err = io.Copy(&out, io.LimitReader(inf.z, int64(limit)+1)); err == nil && out.Len() > limit {
 		err = ErrInflated
 	}
 	return out.Bytes(), err

@@ -462,19 +462,19 @@ func (r *Reading) newItems() *items {
 	return s
 }
 
-// add adds the reading that s.item holds.
-func (s *items) add() {
-	r := &s.item
-	if n := len(s.at); n > 0 && bytes.Equal(s.keys[s.at[n-2]:s.at[n-1]], r.Key) {
-		s.at = append(s.at, s.at[n-2], s.at[n-1])
+// add adds the reading that it.item holds.
+func (it *items) add() {
+	r := &it.item
+	if n := len(it.at); n > 0 && bytes.Equal(it.keys[it.at[n-2]:it.at[n-1]], r.Key) {
+		it.at = append(it.at, it.at[n-2], it.at[n-1])
 	} else {
-		from := len(s.keys)
-		s.keys = append(s.keys, r.Key...)
-		s.at = append(s.at, from, len(s.keys))
+		from := len(it.keys)
+		it.keys = append(it.keys, r.Key...)
+		it.at = append(it.at, from, len(it.keys))
 	}
-	s.times = append(s.times, r.Time)
-	s.values = append(s.values, r.Values...)
-	s.absent = append(s.absent, r.absent...)
+	it.times = append(it.times, r.Time)
+	it.values = append(it.values, r.Values...)
+	it.absent = append(it.absent, r.absent...)
 	if r.leaves != nil {
 		r.record.leaves.add(r.leaves)
 	}
@@ -555,30 +555,30 @@ func NewBatch(l *Layout, schemaID int32, record, item Program) Program {
 }
 
 // Decode implements Program. Key is the first reading's key, Time the latest time, and Values are the record's.
-func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error {
+func (bt *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error {
 	s := out.newItems()
-	if err := p.record.Decode(key, body, timestampMs, out); err != nil || out.Skipped != NotSkipped {
+	if err := bt.record.Decode(key, body, timestampMs, out); err != nil || out.Skipped != NotSkipped {
 		return err
 	}
-	if n, most := len(s.bytes)+s.over, min(MaxReadings, maxValues/p.layout.Width); n > most {
-		return &DecodeError{Class: ClassTooLarge, Field: p.array.Text, SchemaID: p.schemaID,
-			Err: fmt.Errorf("%d readings in a record, %d at most of %d values each", n, most, p.layout.Width)}
+	if n, most := len(s.bytes)+s.over, min(MaxReadings, maxValues/bt.layout.Width); n > most {
+		return &DecodeError{Class: ClassTooLarge, Field: bt.array.Text, SchemaID: bt.schemaID,
+			Err: fmt.Errorf("%d readings in a record, %d at most of %d values each", n, most, bt.layout.Width)}
 	}
 	latest, lacking := out.Time, 0
 	for i, b := range s.bytes {
-		if err := p.item.Decode(key, b, timestampMs, &s.item); err != nil {
-			return p.locate(err, i)
+		if err := bt.item.Decode(key, b, timestampMs, &s.item); err != nil {
+			return bt.locate(err, i)
 		}
 		if s.item.Skipped != NotSkipped {
 			continue
 		}
-		for j := range p.layout.Sinks {
-			if c := &p.layout.Sinks[j]; c.Role == RoleValue { // of the record
+		for j := range bt.layout.Sinks {
+			if c := &bt.layout.Sinks[j]; c.Role == RoleValue { // of the record
 				copy(s.item.Values[c.Slot:c.Slot+c.N], out.Values[c.Slot:])
 			}
 		}
 		s.add()
-		if err := out.tooMany(p.schemaID); err != nil {
+		if err := out.tooMany(bt.schemaID); err != nil {
 			return err
 		}
 		if s.item.lacks {
@@ -591,24 +591,24 @@ func (p *batch) Decode(key, body []byte, timestampMs int64, out *Reading) error 
 	}
 	if n := len(s.times); n > 0 {
 		if lacking == n { // a misspelled path would go unnoticed
-			return p.locate(p.lacking(), 0)
+			return bt.locate(bt.lacking(), 0)
 		}
 		out.Key, _, _ = out.At(0)
 	} else if len(s.bytes) > 0 {
 		out.filter()
 		return nil
 	}
-	if out.Time = latest; p.layout.wildcard != nil && len(s.times) > 0 && len(out.leaves.ends) == 0 {
+	if out.Time = latest; bt.layout.wildcard != nil && len(s.times) > 0 && len(out.leaves.ends) == 0 {
 		out.leaveEmpty()
 	}
 	return nil
 }
 
 // lacking returns the error of items that all lack the values.
-func (p *batch) lacking() error {
-	e := &DecodeError{Class: faultErrors[FaultBranch].class, SchemaID: p.schemaID, Err: faultErrors[FaultBranch].err}
-	for i := range p.layout.Item.Sinks {
-		if s := &p.layout.Item.Sinks[i]; s.Role == RoleValue {
+func (bt *batch) lacking() error {
+	e := &DecodeError{Class: faultErrors[FaultBranch].class, SchemaID: bt.schemaID, Err: faultErrors[FaultBranch].err}
+	for i := range bt.layout.Item.Sinks {
+		if s := &bt.layout.Item.Sinks[i]; s.Role == RoleValue {
 			e.Field = s.Text
 			break
 		}
@@ -649,13 +649,13 @@ func (l *Layout) EndReadings(out *Reading) {
 }
 
 // locate returns the error of the i-th item with the item's place in the record.
-func (p *batch) locate(err error, i int) error {
+func (bt *batch) locate(err error, i int) error {
 	var e *DecodeError
 	if !errors.As(err, &e) {
 		return err
 	}
 	at := *e // a copy: programs share their errors
-	at.Field = strings.TrimPrefix(p.array.Text, "@value") + "[" + strconv.Itoa(i) + "]"
+	at.Field = strings.TrimPrefix(bt.array.Text, "@value") + "[" + strconv.Itoa(i) + "]"
 	if e.Field != "" && e.Field != "@value" {
 		at.Field += "." + e.Field
 	}

@@ -56,33 +56,33 @@ func (m Mapping) Texts() *TimeText {
 }
 
 // HasLayout reports whether texts have a layout of their own, which a text of digits may have, too.
-func (p *TimeText) HasLayout() bool { return p != nil && p.format != "" }
+func (tt *TimeText) HasLayout() bool { return tt != nil && tt.format != "" }
 
 // maxTimeText bounds a text that can be a time.
 const maxTimeText = 64
 
 // Micros returns the time of a text, in microseconds since 1970.
-func (p *TimeText) Micros(b []byte) (t int64, wrong Fault) {
+func (tt *TimeText) Micros(b []byte) (t int64, wrong Fault) {
 	var v time.Time
 	switch {
 	case len(b) > maxTimeText:
 		return NoTime, FaultTimeText
-	case p.format != "":
-		zone := p.zone
+	case tt.format != "":
+		zone := tt.zone
 		if zone == nil {
 			zone = time.UTC
 		}
 		var err error
-		if v, err = time.ParseInLocation(p.format, string(b), zone); err != nil {
+		if v, err = time.ParseInLocation(tt.format, string(b), zone); err != nil {
 			return NoTime, FaultTimeText
 		}
 	case v.UnmarshalText(b) == nil:
 	default:
 		var stamp, ok bool
-		if t, v, stamp, ok = p.like(b); !ok {
+		if t, v, stamp, ok = tt.like(b); !ok {
 			return NoTime, FaultTimeText
 		} else if stamp {
-			if t, ok = p.micros(t); !ok {
+			if t, ok = tt.micros(t); !ok {
 				return NoTime, FaultTimeRange
 			}
 			return t, FaultNone
@@ -96,15 +96,15 @@ func (p *TimeText) Micros(b []byte) (t int64, wrong Fault) {
 }
 
 // micros converts a time stamp that is written as a text. The zero value has no unit: milliseconds.
-func (p *TimeText) micros(stamp int64) (int64, bool) {
-	if p.clock.Divide == 0 {
+func (tt *TimeText) micros(stamp int64) (int64, bool) {
+	if tt.clock.Divide == 0 {
 		return ClockMillis.Micros(stamp)
 	}
-	return p.clock.Micros(stamp)
+	return tt.clock.Micros(stamp)
 }
 
 // like reads what is written in the place of RFC 3339; stamp says that it is a number.
-func (p *TimeText) like(b []byte) (number int64, v time.Time, stamp, ok bool) {
+func (tt *TimeText) like(b []byte) (number int64, v time.Time, stamp, ok bool) {
 	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && len(b) >= 9 && b[0] != '+' {
 		return n, v, true, true
 	}
@@ -124,9 +124,9 @@ func (p *TimeText) like(b []byte) (number int64, v time.Time, stamp, ok bool) {
 	for _, layout := range []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07"} {
 		ok = ok || parse(layout, time.UTC)
 	}
-	if p.zone != nil {
+	if tt.zone != nil {
 		for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
-			ok = ok || parse(layout, p.zone)
+			ok = ok || parse(layout, tt.zone)
 		}
 	}
 	if leap {

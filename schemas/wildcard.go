@@ -268,47 +268,47 @@ func (l *Layout) finishLeaves(r *Reading) error {
 func (r *Reading) leaveEmpty() { r.Key, r.Time, r.Skipped = nil, NoTime, SkippedUnmapped }
 
 // repeated returns a name that comes twice; "": there is none. Most records have the names of the one before.
-func (s *leaves) repeated() string {
-	if slices.Equal(s.ends, s.bounds) && bytes.Equal(s.names, s.known) {
+func (l *leaves) repeated() string {
+	if slices.Equal(l.ends, l.bounds) && bytes.Equal(l.names, l.known) {
 		return ""
 	}
-	if s.seen == nil {
-		s.seen = map[string]struct{}{}
+	if l.seen == nil {
+		l.seen = map[string]struct{}{}
 	}
-	clear(s.seen)
-	for i := range s.ends {
-		name := string(s.name(i))
-		if _, twice := s.seen[name]; twice {
+	clear(l.seen)
+	for i := range l.ends {
+		name := string(l.name(i))
+		if _, twice := l.seen[name]; twice {
 			return name
 		}
-		s.seen[name] = struct{}{}
+		l.seen[name] = struct{}{}
 	}
-	s.known, s.bounds = append(s.known[:0], s.names...), append(s.bounds[:0], s.ends...)
+	l.known, l.bounds = append(l.known[:0], l.names...), append(l.bounds[:0], l.ends...)
 	return ""
 }
 
-func (s *leaves) name(i int) []byte {
+func (l *leaves) name(i int) []byte {
 	from := 0
 	if i > 0 {
-		from = s.ends[i-1]
+		from = l.ends[i-1]
 	}
-	return s.names[from:s.ends[i]]
+	return l.names[from:l.ends[i]]
 }
 
 // add adds the leaves of the next of several readings.
-func (s *leaves) add(next *leaves) {
-	base := len(s.names)
-	s.names, s.values = append(s.names, next.names...), append(s.values, next.values...)
+func (l *leaves) add(next *leaves) {
+	base := len(l.names)
+	l.names, l.values = append(l.names, next.names...), append(l.values, next.values...)
 	for _, end := range next.ends {
-		s.ends = append(s.ends, base+end)
+		l.ends = append(l.ends, base+end)
 	}
-	s.until = append(s.until, len(s.ends))
+	l.until = append(l.until, len(l.ends))
 }
 
 // longest returns the most bytes of a name.
-func (s *leaves) longest() (most int) {
-	for i := range s.ends {
-		most = max(most, len(s.name(i)))
+func (l *leaves) longest() (most int) {
+	for i := range l.ends {
+		most = max(most, len(l.name(i)))
 	}
 	return most
 }

@@ -68,17 +68,17 @@ func startWorkers(program string, environ []string, settings [][]string, stderr 
 }
 
 // stop lets the workers drain. What has not ended after limit is killed.
-func (w *demoProcesses) stop(limit time.Duration) (err error) {
-	for _, p := range w.list {
+func (d *demoProcesses) stop(limit time.Duration) (err error) {
+	for _, p := range d.list {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // gone already is as good
 	}
 	late := time.After(limit)
-	for _, p := range w.list {
+	for _, p := range d.list {
 		select {
 		case <-p.done:
 			err = errors.Join(err, p.err)
 		case <-late:
-			w.kill()
+			d.kill()
 			return errors.Join(err, fmt.Errorf("a worker did not end within %v of SIGTERM", limit))
 		}
 	}
@@ -86,8 +86,8 @@ func (w *demoProcesses) stop(limit time.Duration) (err error) {
 }
 
 // kill ends the workers at once.
-func (w *demoProcesses) kill() {
-	for _, p := range w.list {
+func (d *demoProcesses) kill() {
+	for _, p := range d.list {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}

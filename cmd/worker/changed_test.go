@@ -14,8 +14,8 @@ import (
 )
 
 // lines returns the lines of the worker's log that have the text.
-func (w *child) lines(text string) (list []string) {
-	b, _ := os.ReadFile(w.log)
+func (c *child) lines(text string) (list []string) {
+	b, _ := os.ReadFile(c.log)
 	for line := range strings.SplitSeq(string(b), "\n") {
 		if strings.Contains(line, text) {
 			list = append(list, line)

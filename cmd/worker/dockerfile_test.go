@@ -351,9 +351,9 @@ var built struct {
 // allTests runs the tests and removes what they shared.
 type allTests struct{ *testing.M }
 
-func (m allTests) Run() int {
+func (a allTests) Run() int {
 	defer func() { os.RemoveAll(built.dir) }()
-	return m.M.Run()
+	return a.M.Run()
 }
 
 // buildImage replays the Dockerfile of the repository.

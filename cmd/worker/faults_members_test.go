@@ -194,7 +194,7 @@ func TestMembersRemoved(t *testing.T) {
 }
 
 // count returns how often the text is in the worker's log.
-func (w *child) count(text string) int {
-	b, _ := os.ReadFile(w.log)
+func (c *child) count(text string) int {
+	b, _ := os.ReadFile(c.log)
 	return bytes.Count(b, []byte(text))
 }

@@ -232,12 +232,12 @@ func must(t *testing.T, err error) {
 }
 
 // waitLogged waits until a worker's log has the text.
-func (w *child) waitLogged(t *testing.T, text string, limit time.Duration) {
+func (c *child) waitLogged(t *testing.T, text string, limit time.Duration) {
 	t.Helper()
-	for end := time.Now().Add(limit); !w.logged(text); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); !c.logged(text); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			b, _ := os.ReadFile(w.log)
-			t.Fatalf("the log of %s has no %q after %v:\n%s", w.name, text, limit, b)
+			b, _ := os.ReadFile(c.log)
+			t.Fatalf("the log of %s has no %q after %v:\n%s", c.name, text, limit, b)
 		}
 	}
 }

@@ -265,21 +265,21 @@ const wholeID = 32
 
 // describe completes a label with the id of its anomaly and what that was like, and prints it. It warns where that cannot be
 // known.
-func (l *feedbackTool) describe(ctx context.Context, topic string, f *output.Feedback) error {
-	first, last, err := why.Find(ctx, l.topic.Client, topic, f.Anomaly)
+func (ft *feedbackTool) describe(ctx context.Context, topic string, f *output.Feedback) error {
+	first, last, err := why.Find(ctx, ft.topic.Client, topic, f.Anomaly)
 	var unknown *why.UnknownError
 	switch {
 	case errors.As(err, &unknown) && len(f.Anomaly) == wholeID:
-		fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: %v\n", err)
+		fmt.Fprintf(ft.t.err, "warning: the workers learn nothing from this label: %v\n", err)
 	case err != nil:
 		return err
 	default:
 		f.Anomaly = hex.EncodeToString(first.ID[:])
-		fmt.Fprintf(l.t.err, "%s: anomaly %s of %s, series %s of %s/%d, %s to %s, severity %d\n", output.FeedbackKinds[f.Kind], f.Anomaly,
+		fmt.Fprintf(ft.t.err, "%s: anomaly %s of %s, series %s of %s/%d, %s to %s, severity %d\n", output.FeedbackKinds[f.Kind], f.Anomaly,
 			plain(last.Detector), plain(string(last.Key)), plain(last.Topic), last.Partition, time.UnixMicro(last.Start).UTC().Format(time.RFC3339),
 			time.UnixMicro(last.End).UTC().Format(time.RFC3339), last.Severity)
 		if f.Alarm = feedback.AlarmOf(first, last); f.Alarm == nil {
-			fmt.Fprintf(l.t.err, "warning: the workers learn nothing from this label: "+
+			fmt.Fprintf(ft.t.err, "warning: the workers learn nothing from this label: "+
 				"retention has taken the record of %s that opened it, or it has no score\n", f.Anomaly)
 		}
 	}
@@ -294,7 +294,7 @@ const muteReading = 15 * time.Second
 const namedMost = 20
 
 // showMute prints what a rule mutes now: which of the series that the group has state of.
-func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output.Feedback) error {
+func (ft *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output.Feedback) error {
 	partition := -1
 	if f.Partition != nil {
 		partition = int(*f.Partition)
@@ -302,7 +302,7 @@ func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output
 	ctx, cancel := context.WithTimeout(ctx, muteReading)
 	defer cancel()
 	all, names := 0, []string(nil)
-	s, err := admin.OpenGroup(ctx, c, &admin.Options{Topic: f.Topic, Partition: partition}, io.Discard, l.t.err)
+	s, err := admin.OpenGroup(ctx, c, &admin.Options{Topic: f.Topic, Partition: partition}, io.Discard, ft.t.err)
 	if err == nil {
 		defer s.Close()
 		err = s.Series(ctx, func(_ kafka.TP, series string) {
@@ -327,23 +327,23 @@ func (l *feedbackTool) showMute(ctx context.Context, c *config.Config, f *output
 	}
 	switch {
 	case len(names) == 0:
-		fmt.Fprintf(l.t.err, "warning: %q matches none of %s; a later one may match\n", cmp.Or(f.Keys, "-all"), known)
+		fmt.Fprintf(ft.t.err, "warning: %q matches none of %s; a later one may match\n", cmp.Or(f.Keys, "-all"), known)
 	default:
-		fmt.Fprintf(l.t.err, "mutes %s on %d of %s: %s\n", muted, len(names), known, text)
+		fmt.Fprintf(ft.t.err, "mutes %s on %d of %s: %s\n", muted, len(names), known, text)
 	}
 	return nil
 }
 
 // rules prints what the labels teach.
-func (l *feedbackTool) rules(ctx context.Context, least int) error {
+func (ft *feedbackTool) rules(ctx context.Context, least int) error {
 	if least == 0 {
 		return errors.New("feedback: ODRADEK_LEARN_FROM is 0: the workers learn nothing from labels")
 	}
-	all, err := feedback.ReadAll(ctx, l.topic.Client, l.topic.Name, l.bad)
+	all, err := feedback.ReadAll(ctx, ft.topic.Client, ft.topic.Name, ft.bad)
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(ft.t.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "detector\ttopic\tseries\tfield\tside\thighest score\trange\theld\tsamples\tfalse alarms\tsuch as")
 	for _, topicRules := range feedback.Learn(all, least) {
 		for i := range topicRules.Rules {
@@ -452,29 +452,29 @@ func (t terminal) withFeedback(ctx context.Context, c *config.Config, name strin
 }
 
 // write writes a record and says so.
-func (l *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
-	before, err := l.topic.Client.Topics(ctx, l.topic.Name)
+func (ft *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
+	before, err := ft.topic.Client.Topics(ctx, ft.topic.Name)
 	if err == nil {
-		err = l.topic.Say(ctx, f)
+		err = ft.topic.Say(ctx, f)
 	}
 	if err != nil {
 		return err
 	}
 	wait := ""
-	if !before[l.topic.Name].Exists {
+	if !before[ft.topic.Name].Exists {
 		wait = ", which is new: workers that run apply it within ten seconds, and what follows within one"
 	}
-	fmt.Fprintf(l.t.err, "%s %s is in %s%s\n", strings.ReplaceAll(output.FeedbackKinds[f.Kind], "_", " "), f.ID, l.topic.Name, wait)
+	fmt.Fprintf(ft.t.err, "%s %s is in %s%s\n", strings.ReplaceAll(output.FeedbackKinds[f.Kind], "_", " "), f.ID, ft.topic.Name, wait)
 	return nil
 }
 
 // removal prints the record of an id, which it would delete.
-func (l *feedbackTool) removal(ctx context.Context, id string) (question string, write func(context.Context) error, err error) {
-	all, err := feedback.ReadAll(ctx, l.topic.Client, l.topic.Name, l.bad)
+func (ft *feedbackTool) removal(ctx context.Context, id string) (question string, write func(context.Context) error, err error) {
+	all, err := feedback.ReadAll(ctx, ft.topic.Client, ft.topic.Name, ft.bad)
 	if err != nil {
 		return "", nil, err
 	}
-	none := fmt.Errorf("feedback: %s has no record %q; worker mute list -all shows them", l.topic.Name, id)
+	none := fmt.Errorf("feedback: %s has no record %q; worker mute list -all shows them", ft.topic.Name, id)
 	f, ok := all[id]
 	if !ok {
 		return "", nil, none
@@ -484,7 +484,7 @@ func (l *feedbackTool) removal(ctx context.Context, id string) (question string,
 		what = fmt.Sprintf("series %s", plain(cmp.Or(f.Keys, "all")))
 	}
 	fmt.Fprintf(
-		l.t.err,
+		ft.t.err,
 		"removes %s: %s of %s by %s on %s, reason: %s\n",
 		plain(id),
 		output.FeedbackKinds[f.Kind],
@@ -494,19 +494,19 @@ func (l *feedbackTool) removal(ctx context.Context, id string) (question string,
 		plain(cmp.Or(f.Reason, "none")),
 	)
 	return "remove it?", func(ctx context.Context) error {
-		ok, err := l.topic.TakeBack(ctx, id, l.bad)
+		ok, err := ft.topic.TakeBack(ctx, id, ft.bad)
 		if err == nil && !ok {
 			err = none
 		}
 		if err == nil {
-			fmt.Fprintf(l.t.err, "%s is removed from %s\n", id, l.topic.Name)
+			fmt.Fprintf(ft.t.err, "%s is removed from %s\n", id, ft.topic.Name)
 		}
 		return err
 	}, nil
 }
 
 // bad prints what is wrong with a record of the topic.
-func (l *feedbackTool) bad(err error) { fmt.Fprintln(l.t.err, "warning:", err) }
+func (ft *feedbackTool) bad(err error) { fmt.Fprintln(ft.t.err, "warning:", err) }
 
 // feedbackLine is a line of `mute list -json`.
 type feedbackLine struct {
@@ -525,14 +525,14 @@ type feedbackLine struct {
 	WrittenAt time.Time  `json:"written_at"`
 }
 
-func (l *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
-	all, err := feedback.ReadAll(ctx, l.topic.Client, l.topic.Name, l.bad)
+func (ft *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error {
+	all, err := feedback.ReadAll(ctx, ft.topic.Client, ft.topic.Name, ft.bad)
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(l.t.out)
+	enc := json.NewEncoder(ft.t.out)
 	enc.SetEscapeHTML(false)
-	w := tabwriter.NewWriter(l.t.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(ft.t.out, 0, 0, 2, ' ', 0)
 	if !asJSON {
 		fmt.Fprintln(w, "id\tkind\tdetector\ttopic\tkeys\tdirection\tfrom\tto\tauthor\treason")
 	}

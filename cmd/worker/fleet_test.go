@@ -154,35 +154,35 @@ func freeAddr(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }
 
-func (w *child) kill() {
-	_ = w.cmd.Process.Kill()
-	<-w.done
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.done
 }
 
 // drain sends SIGTERM and returns the exit code.
-func (w *child) drain(t *testing.T) int {
+func (c *child) drain(t *testing.T) int {
 	t.Helper()
-	_ = w.cmd.Process.Signal(syscall.SIGTERM)
-	return w.exit(t, 40*time.Second)
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	return c.exit(t, 40*time.Second)
 }
 
 // exit waits for the process to end by itself.
-func (w *child) exit(t *testing.T, limit time.Duration) int {
+func (c *child) exit(t *testing.T, limit time.Duration) int {
 	t.Helper()
 	select {
-	case <-w.done:
+	case <-c.done:
 	case <-time.After(limit):
-		_ = w.cmd.Process.Signal(syscall.SIGCONT) // where a test has stopped it, the other signal waits for this one
-		_ = w.cmd.Process.Signal(syscall.SIGQUIT)
+		_ = c.cmd.Process.Signal(syscall.SIGCONT) // where a test has stopped it, the other signal waits for this one
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT)
 		select {
-		case <-w.done:
+		case <-c.done:
 		case <-time.After(10 * time.Second):
-			w.kill()
+			c.kill()
 		}
-		t.Fatalf("%s did not end within %s", w.name, limit)
+		t.Fatalf("%s did not end within %s", c.name, limit)
 	}
 	var ee *exec.ExitError
-	if errors.As(w.err, &ee) {
+	if errors.As(c.err, &ee) {
 		return ee.ExitCode()
 	}
 	return 0
@@ -190,13 +190,13 @@ func (w *child) exit(t *testing.T, limit time.Duration) int {
 
 // began reports whether the worker got as far as its first line of log, which it writes
 // after it has asked for signals.
-func (w *child) began() bool {
-	info, err := os.Stat(w.log)
+func (c *child) began() bool {
+	info, err := os.Stat(c.log)
 	return err != nil || info.Size() > 0
 }
 
-func (w *child) get(path string) (int, string) {
-	res, err := client.Get("http://" + w.http + path)
+func (c *child) get(path string) (int, string) {
+	res, err := client.Get("http://" + c.http + path)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -206,28 +206,28 @@ func (w *child) get(path string) (int, string) {
 }
 
 // waitReady waits until the worker has joined and restored.
-func (w *child) waitReady(t *testing.T) {
+func (c *child) waitReady(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(60 * time.Second); ; {
-		if code, _ := w.get("/readyz"); code == http.StatusOK {
+		if code, _ := c.get("/readyz"); code == http.StatusOK {
 			return
 		}
 		select {
-		case <-w.done:
-			b, _ := os.ReadFile(w.log)
-			t.Fatalf("%s ended: %v\n%s", w.name, w.err, b)
+		case <-c.done:
+			b, _ := os.ReadFile(c.log)
+			t.Fatalf("%s ended: %v\n%s", c.name, c.err, b)
 		default:
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s is not ready", w.name)
+			t.Fatalf("%s is not ready", c.name)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
 // logged reports whether the worker's log has the text.
-func (w *child) logged(text string) bool {
-	b, _ := os.ReadFile(w.log)
+func (c *child) logged(text string) bool {
+	b, _ := os.ReadFile(c.log)
 	return bytes.Contains(b, []byte(text))
 }
 

@@ -408,10 +408,10 @@ func accounted(scrape string) error {
 // waitCounted waits until the worker's counters of records account for every sample and have the values of want, by their names
 // without odradek_records_ and _total, and returns the metrics. It waits, as a commit is seen at the broker before the worker has
 // counted it.
-func (w *child) waitCounted(t *testing.T, want map[string]string) string {
+func (c *child) waitCounted(t *testing.T, want map[string]string) string {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		_, scrape := w.get("/metrics")
+		_, scrape := c.get("/metrics")
 		err := accounted(scrape)
 		for name, value := range want {
 			if got := counted(scrape, name); got != value {
@@ -422,7 +422,7 @@ func (w *child) waitCounted(t *testing.T, want map[string]string) string {
 			return scrape
 		}
 		if time.Now().After(end) {
-			t.Errorf("%s: %v", w.name, err)
+			t.Errorf("%s: %v", c.name, err)
 			return scrape
 		}
 	}

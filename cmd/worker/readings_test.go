@@ -68,20 +68,20 @@ func newBatchInput(rng *rand.Rand) *batchInput {
 	return &batchInput{rng: rng, at: time.UnixMilli(1_700_000_000_000).UTC(), value: map[string]float64{}}
 }
 
-func (g *batchInput) next() (machine int, readings []batchReading) {
-	g.n++
-	g.at = g.at.Add(400 * time.Millisecond)
-	machine = g.n % 6
-	for i := range g.rng.IntN(9) {
-		r := batchReading{sensor: wideFields[g.rng.IntN(len(wideFields))], at: g.at.Add(time.Duration(i) * 50 * time.Millisecond)}
+func (b *batchInput) next() (machine int, readings []batchReading) {
+	b.n++
+	b.at = b.at.Add(400 * time.Millisecond)
+	machine = b.n % 6
+	for i := range b.rng.IntN(9) {
+		r := batchReading{sensor: wideFields[b.rng.IntN(len(wideFields))], at: b.at.Add(time.Duration(i) * 50 * time.Millisecond)}
 		name := fmt.Sprint(machine, r.sensor)
-		v := g.value[name] + g.rng.NormFloat64()
-		g.value[name] = 0.9 * v
-		if g.rng.IntN(80) == 0 {
+		v := b.value[name] + b.rng.NormFloat64()
+		b.value[name] = 0.9 * v
+		if b.rng.IntN(80) == 0 {
 			v += 12
 		}
 		r.value = fmt.Sprint(v)
-		switch g.rng.IntN(60) {
+		switch b.rng.IntN(60) {
 		case 0:
 			r.value = "null"
 		case 1:

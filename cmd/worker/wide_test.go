@@ -52,19 +52,19 @@ func wideRecord(topic string, machine int, at time.Time, values []string) kafkat
 }
 
 // next returns the next machine, the time and the values of its record.
-func (g *wideInput) next() (machine int, at time.Time, values []string) {
-	g.n++
-	g.at = g.at.Add(100 * time.Millisecond)
-	machine, at = g.n%6, g.at
+func (w *wideInput) next() (machine int, at time.Time, values []string) {
+	w.n++
+	w.at = w.at.Add(100 * time.Millisecond)
+	machine, at = w.n%6, w.at
 	for _, f := range wideFields {
 		name := fmt.Sprint(machine, f)
-		v := g.value[name] + g.rng.NormFloat64()
-		g.value[name] = 0.9 * v
-		if g.rng.IntN(80) == 0 {
+		v := w.value[name] + w.rng.NormFloat64()
+		w.value[name] = 0.9 * v
+		if w.rng.IntN(80) == 0 {
 			v += 12
 		}
 		text := fmt.Sprint(v)
-		switch g.rng.IntN(40) {
+		switch w.rng.IntN(40) {
 		case 0:
 			text = "null"
 		case 1:
@@ -72,7 +72,7 @@ func (g *wideInput) next() (machine int, at time.Time, values []string) {
 		}
 		values = append(values, text)
 	}
-	switch g.rng.IntN(40) {
+	switch w.rng.IntN(40) {
 	case 0:
 		at = at.Add(-2 * time.Second) // out of order
 	case 1:

@@ -143,63 +143,63 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 }
 
 // Fail ends the child. Failed returns the first cause.
-func (c *Process) Fail(cause error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cause != nil {
+func (p *Process) Fail(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cause != nil {
 		return
 	}
-	c.cause = cause
-	close(c.dead)
-	c.kill()
-	c.closeLanes()
+	p.cause = cause
+	close(p.dead)
+	p.kill()
+	p.closeLanes()
 }
 
 // kill ends the process and its process group.
-func (c *Process) kill() {
+func (p *Process) kill() {
 	select {
-	case <-c.gone: // another process may have its number
+	case <-p.gone: // another process may have its number
 	default:
-		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
+		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
 	}
 }
 
 // end closes the lanes, upon which the child ends by itself, and kills one that does not.
 // The child must be idle.
-func (c *Process) end(patience time.Duration) error {
-	c.mu.Lock()
-	if c.cause == nil {
-		c.cause = errors.New("closed")
-		close(c.dead)
-		c.closeLanes()
+func (p *Process) end(patience time.Duration) error {
+	p.mu.Lock()
+	if p.cause == nil {
+		p.cause = errors.New("closed")
+		close(p.dead)
+		p.closeLanes()
 	}
-	c.mu.Unlock()
+	p.mu.Unlock()
 	select {
-	case <-c.gone:
+	case <-p.gone:
 		return nil
 	case <-time.After(patience):
 	}
-	c.kill()
+	p.kill()
 	select {
-	case <-c.gone:
+	case <-p.gone:
 		return nil
 	case <-time.After(goneTimeout):
-		return fmt.Errorf("child: process %d does not end", c.cmd.Process.Pid)
+		return fmt.Errorf("child: process %d does not end", p.cmd.Process.Pid)
 	}
 }
 
 // Failed returns the cause of a child's end, nil while it serves.
-func (c *Process) Failed() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cause
+func (p *Process) Failed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cause
 }
 
 // Gone waits until the device has released the shared memory; it returns false after
 // goneTimeout.
-func (c *Process) Gone() bool {
+func (p *Process) Gone() bool {
 	select {
-	case <-c.gone:
+	case <-p.gone:
 		return true
 	case <-time.After(goneTimeout):
 		return false
@@ -207,21 +207,21 @@ func (c *Process) Gone() bool {
 }
 
 // Pid returns the number of the process.
-func (c *Process) Pid() int { return c.cmd.Process.Pid }
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Models returns the directory of the models on the child's device.
-func (c *Process) Models() *Models { return &c.models }
+func (p *Process) Models() *Models { return &p.models }
 
 // ReserveModels reserves the device's memory for models, unless the child already has it. refused is the error of a
 // device without enough memory.
-func (c *Process) ReserveModels(l *Lane, deadline time.Time) (refused, err error) {
-	m := &c.models
+func (p *Process) ReserveModels(l *Lane, deadline time.Time) (refused, err error) {
+	m := &p.models
 	m.reserving.Lock()
 	defer m.reserving.Unlock()
 	if m.reserved {
 		return nil, nil
 	}
-	r, err := c.Ask(l, &Request{Kind: KindModels, Request: plan.Request{InBytes: uint64(m.bytes)}}, deadline)
+	r, err := p.Ask(l, &Request{Kind: KindModels, Request: plan.Request{InBytes: uint64(m.bytes)}}, deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -232,43 +232,43 @@ func (c *Process) ReserveModels(l *Lane, deadline time.Time) (refused, err error
 	return nil, nil
 }
 
-func (c *Process) closeLanes() {
-	for _, l := range c.all {
+func (p *Process) closeLanes() {
+	for _, l := range p.all {
 		l.conn.Close()
 	}
 }
 
 // Acquire waits for a lane. It prefers the one used last, whose thread in the child has slept for the
 // shortest time: the p99 of single tasks was 371 us with four lanes in turn and 109 us with one.
-func (c *Process) Acquire(ctx context.Context) (*Lane, error) {
+func (p *Process) Acquire(ctx context.Context) (*Lane, error) {
 	select {
-	case <-c.free:
+	case <-p.free:
 	default:
 		select {
-		case <-c.free:
-		case <-c.dead:
-			return nil, c.Failed()
+		case <-p.free:
+		case <-p.dead:
+			return nil, p.Failed()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.idle[len(c.idle)-1]
-	c.idle = c.idle[:len(c.idle)-1]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.idle[len(p.idle)-1]
+	p.idle = p.idle[:len(p.idle)-1]
 	return l, nil
 }
 
 // Release returns a lane.
-func (c *Process) Release(l *Lane) {
-	c.mu.Lock()
-	c.idle = append(c.idle, l)
-	c.mu.Unlock()
-	c.free <- struct{}{}
+func (p *Process) Release(l *Lane) {
+	p.mu.Lock()
+	p.idle = append(p.idle, l)
+	p.mu.Unlock()
+	p.free <- struct{}{}
 }
 
 // Ask sends a request and waits for the reply. Any error ends the child.
-func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (r Reply, err error) {
+func (p *Process) Ask(l *Lane, q *Request, deadline time.Time) (r Reply, err error) {
 	l.seq++
 	q.Seq = l.seq
 	q.encode(&l.m)
@@ -299,49 +299,49 @@ func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (r Reply, err err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		select { // its exit status follows shortly and has the cause
-		case <-c.dead:
+		case <-p.dead:
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	c.Fail(err)
-	return r, c.Failed()
+	p.Fail(err)
+	return r, p.Failed()
 }
 
 // Map maps a memory in the child, by its path, unless it is mapped. refused is the
 // error where the child cannot map it but remains usable.
-func (c *Process) Map(l *Lane, m *plan.Memory, deadline time.Time) (refused, err error) {
-	c.mu.Lock()
-	known := c.mapped[m.ID]
-	c.mu.Unlock()
+func (p *Process) Map(l *Lane, m *plan.Memory, deadline time.Time) (refused, err error) {
+	p.mu.Lock()
+	known := p.mapped[m.ID]
+	p.mu.Unlock()
 	if known {
 		return nil, nil
 	}
-	r, err := c.Ask(l, &Request{Kind: KindMap, Path: m.Path, Request: plan.Request{Batch: m.ID, InBytes: uint64(len(m.Bytes))}}, deadline)
+	r, err := p.Ask(l, &Request{Kind: KindMap, Path: m.Path, Request: plan.Request{Batch: m.ID, InBytes: uint64(len(m.Bytes))}}, deadline)
 	if err != nil {
 		return nil, err
 	}
 	if r.Code != CodeOK {
 		return errors.New(r.Text), nil
 	}
-	c.mu.Lock()
-	c.mapped[m.ID] = true
-	c.mu.Unlock()
+	p.mu.Lock()
+	p.mapped[m.ID] = true
+	p.mu.Unlock()
 	return nil, nil
 }
 
 // Unmap unmaps a memory in the child.
-func (c *Process) Unmap(id uint32, allowance func() time.Duration) {
-	c.mu.Lock()
-	known := c.mapped[id]
-	delete(c.mapped, id)
-	c.mu.Unlock()
+func (p *Process) Unmap(id uint32, allowance func() time.Duration) {
+	p.mu.Lock()
+	known := p.mapped[id]
+	delete(p.mapped, id)
+	p.mu.Unlock()
 	if !known {
 		return
 	}
-	if l, err := c.Acquire(context.Background()); err == nil {
+	if l, err := p.Acquire(context.Background()); err == nil {
 		// A child that fails to answer is ended, its memory with it.
-		_, _ = c.Ask(l, &Request{Kind: KindUnmap, Request: plan.Request{Batch: id}}, time.Now().Add(allowance()))
-		c.Release(l)
+		_, _ = p.Ask(l, &Request{Kind: KindUnmap, Request: plan.Request{Batch: id}}, time.Now().Add(allowance()))
+		p.Release(l)
 	}
 }
 

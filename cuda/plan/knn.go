@@ -200,32 +200,32 @@ func (s *knnShape) set() (g knnSet) {
 func tensorSteps(most int) int { return (most + 4 + 15) / 16 }
 
 // tensorRows is the number of queries of a block in knn_tensor.h.
-func (g *knnSet) tensorRows() int {
-	if g.most <= 16 {
+func (k *knnSet) tensorRows() int {
+	if k.most <= 16 {
 		return 2 * knnLanes
 	}
 	return knnLanes
 }
 
 // cost is the approximate device time in nanoseconds.
-func (g *knnSet) cost(s *knnShape) int {
+func (k *knnSet) cost(s *knnShape) int {
 	n := float64(s.n)
-	if g.steps > 0 {
-		return int(n*n*float64(g.steps)/6000+n*float64(8+s.others)/20) + 1
+	if k.steps > 0 {
+		return int(n*n*float64(k.steps)/6000+n*float64(8+s.others)/20) + 1
 	}
 	return int(n*n*float64(2*s.width+8)/20000+n/2) + 1
 }
 
 // launch adds the launches of a search of sets by all blocks of the device, for the tiles since the last
 // launch.
-func (g *knnSet) launch(p *builder) {
+func (k *knnSet) launch(p *builder) {
 	p.launch("knn_peaks", blockATile, 256, 0)
 	p.again("knn_load", blockATile, 256, 0)
-	if g.steps > 0 {
+	if k.steps > 0 {
 		p.again("knn_halves", blockATile, 256, 0)
-		p.again(fmt.Sprint("knn_tensor_", 16*g.steps), blockATile, knnLanes, 0)
+		p.again(fmt.Sprint("knn_tensor_", 16*k.steps), blockATile, knnLanes, 0)
 	}
-	p.again(fmt.Sprint("knn_scan_", g.most), blockATile, knnLanes, 0)
+	p.again(fmt.Sprint("knn_scan_", k.most), blockATile, knnLanes, 0)
 	p.again("knn_finish", blockATile, knnLanes, 0)
 }
 

@@ -74,75 +74,75 @@ func lofShapeOf(t *detectors.Task, params detectors.Words) (g lofShape, ok bool)
 
 // group divides the points of a search into groups of a power of two, at most 64 of them or,
 // for a large k, 256, and pads the points to whole units of groups and warps.
-func (g *lofShape) group() {
+func (l *lofShape) group() {
 	most := 64
-	if g.k > lofSmallK {
+	if l.k > lofSmallK {
 		most = 256
 	}
-	for most<<g.log < g.total {
-		g.log++
+	for most<<l.log < l.total {
+		l.log++
 	}
-	group := 1 << g.log
+	group := 1 << l.log
 	unit := max(group, 32)
-	g.groups = (g.total + group - 1) / group
-	g.padded = (g.groups*group + unit - 1) / unit * unit
+	l.groups = (l.total + group - 1) / group
+	l.padded = (l.groups*group + unit - 1) / unit * unit
 }
 
 // threads returns the size of a block: one thread per unit of places, four queries a
 // thread.
-func (g *lofShape) threads() int {
-	units := g.padded / max(1<<g.log, 32)
-	return max(min(units*g.wide/4, 256)/32*32, 32)
+func (l *lofShape) threads() int {
+	units := l.padded / max(1<<l.log, 32)
+	return max(min(units*l.wide/4, 256)/32*32, 32)
 }
 
 // searchBytes returns the shared memory of carve in lof.cu, with dim numbers a query.
-func (g *lofShape) searchBytes(dim, threads int) int {
-	low := (g.padded >> g.log) * (g.wide + 16) * 4
-	within := g.wide * (g.padded/32 | 1) * 4
+func (l *lofShape) searchBytes(dim, threads int) int {
+	low := (l.padded >> l.log) * (l.wide + 16) * 4
+	within := l.wide * (l.padded/32 | 1) * 4
 	region := max(low, within)
-	if g.padded <= lofOnChip {
-		region = max(region, g.padded*8)
+	if l.padded <= lofOnChip {
+		region = max(region, l.padded*8)
 	}
 	found := 64*10 + 128*2
-	if g.k > lofSmallK {
+	if l.k > lofSmallK {
 		found = 192 * 12
 	}
-	return (region+15)&^15 + dim*g.wide*4 + g.wide*6 + threads/32*found
+	return (region+15)&^15 + dim*l.wide*4 + l.wide*6 + threads/32*found
 }
 
 // windowBytes returns the shared and the scratch memory of a kernel that takes a whole task: with dim
 // numbers a point in shared memory, or outside it with dim 0.
-func (g *lofShape) windowBytes(dim int) (shared, scratch int) {
+func (l *lofShape) windowBytes(dim int) (shared, scratch int) {
 	if dim > 0 {
 		rows := dim
 		if dim >= 4 {
 			rows++ // the norms
 		}
-		shared = g.searchBytes(dim, g.threads()) + g.padded*rows*4
+		shared = l.searchBytes(dim, l.threads()) + l.padded*rows*4
 	} else {
-		shared = g.searchBytes(g.dim, g.threads())
-		scratch = g.padded * (g.dim + 1) * 4
+		shared = l.searchBytes(l.dim, l.threads())
+		scratch = l.padded * (l.dim + 1) * 4
 	}
-	if g.padded <= lofOnChip {
-		shared += g.padded * 8
+	if l.padded <= lofOnChip {
+		shared += l.padded * 8
 	} else {
-		scratch += g.padded * 16
+		scratch += l.padded * 16
 	}
-	lists := g.padded // of neighbours
-	if g.some {
-		lists = g.fresh * (g.k + 1)
-		shared += g.padded/8 + g.padded*2
+	lists := l.padded // of neighbours
+	if l.some {
+		lists = l.fresh * (l.k + 1)
+		shared += l.padded/8 + l.padded*2
 	}
-	return shared, scratch + lists*g.k*10
+	return shared, scratch + lists*l.k*10
 }
 
 // partBytes is windowBytes for the kernels that share a task.
-func (g *lofShape) partBytes() (shared, scratch int) {
-	return g.searchBytes(g.dim, g.threads()), 256 + g.padded*((g.dim+1)*4+16+g.k*10)
+func (l *lofShape) partBytes() (shared, scratch int) {
+	return l.searchBytes(l.dim, l.threads()), 256 + l.padded*((l.dim+1)*4+16+l.k*10)
 }
 
 // parts returns the number of blocks that share a task.
-func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPartPlaces }
+func (l *lofShape) parts() int { return (l.padded + lofPartPlaces - 1) / lofPartPlaces }
 
 // lofOnBlock is the most shared memory of a window in one block: all cards but the ones of capability 7.5
 // have it, and an H100 for two blocks.

@@ -70,8 +70,8 @@ func (o *opPlan) kernelTask(t *detectors.Task, params detectors.Words) (*detecto
 }
 
 // launch finds the tasks in segments that read normalised points, and adds the launch that makes the points.
-func (z *normaliser) launch(b *detectors.Batch, segments *segments, classes []Class, p *builder) {
-	z.runs, z.words = z.runs[:0], 0
+func (nr *normaliser) launch(b *detectors.Batch, segments *segments, classes []Class, p *builder) {
+	nr.runs, nr.words = nr.runs[:0], 0
 	for k := range segments.list {
 		s := &segments.list[k]
 		op := byOp[classes[s.class].Op]
@@ -80,51 +80,51 @@ func (z *normaliser) launch(b *detectors.Batch, segments *segments, classes []Cl
 		}
 		for i := s.head; i >= 0; i = segments.next[i] {
 			if op.pointRows(paramsOf(b, i)) > 0 {
-				z.tasks = append(z.tasks, i)
+				nr.tasks = append(nr.tasks, i)
 			}
 		}
 	}
-	if len(z.tasks) == 0 {
+	if len(nr.tasks) == 0 {
 		return
 	}
-	slices.SortFunc(z.tasks, func(i, j int32) int {
+	slices.SortFunc(nr.tasks, func(i, j int32) int {
 		t, u := &b.Tasks[i], &b.Tasks[j]
 		return cmp.Or(cmp.Compare(t.Params.Off, u.Params.Off), cmp.Compare(t.Dim, u.Dim), cmp.Compare(t.X.Off, u.X.Off), cmp.Compare(i, j))
 	})
-	if z.points == nil {
-		z.points = map[int32]taskPoints{}
+	if nr.points == nil {
+		nr.points = map[int32]taskPoints{}
 	}
-	clear(z.points)
-	for _, i := range z.tasks {
+	clear(nr.points)
+	for _, i := range nr.tasks {
 		t := &b.Tasks[i]
-		last := len(z.runs) - 1
-		if r := last; r < 0 || z.runs[r].params != t.Params || z.runs[r].dim != int(t.Dim) || t.X.Off >= z.runs[r].end ||
-			(t.X.Off-z.runs[r].x)%t.Dim != 0 {
+		last := len(nr.runs) - 1
+		if r := last; r < 0 || nr.runs[r].params != t.Params || nr.runs[r].dim != int(t.Dim) || t.X.Off >= nr.runs[r].end ||
+			(t.X.Off-nr.runs[r].x)%t.Dim != 0 {
 			op, params := byOp[t.Op], paramsOf(b, i)
-			z.runs = append(z.runs, pointRun{params: t.Params, rowParams: op.rowParams(params), x: t.X.Off, dim: int(t.Dim),
+			nr.runs = append(nr.runs, pointRun{params: t.Params, rowParams: op.rowParams(params), x: t.X.Off, dim: int(t.Dim),
 				m: op.pointRows(params)})
 			last++
 		}
-		r := &z.runs[last]
+		r := &nr.runs[last]
 		r.end = max(r.end, t.X.Off+t.X.Len)
-		z.points[i] = taskPoints{last, int(t.X.Off-r.x) / r.dim, r.count(t.X.Len)}
+		nr.points[i] = taskPoints{last, int(t.X.Off-r.x) / r.dim, r.count(t.X.Len)}
 	}
 	blocks := 0
-	for i := range z.runs {
-		r := &z.runs[i]
-		r.to = z.base + z.words
+	for i := range nr.runs {
+		r := &nr.runs[i]
+		r.to = nr.base + nr.words
 		n, width := r.count(r.end-r.x), r.dim*r.m
 		for at := 0; at < n; at += normaliseEach {
 			p.tile(Tile{r.x + uint32(at*r.dim), uint32(min(n-at, normaliseEach)), uint32(r.dim), uint32(r.m)})
 			p.tile(Tile{First: uint32(r.to + at*width)})
 			blocks++
 		}
-		z.words += (n*width + 3) &^ 3
+		nr.words += (n*width + 3) &^ 3
 	}
-	for i := range z.runs { // after the tiles of points, because block i reads tiles 2i and 2i+1
-		r := &z.runs[i]
-		if r.paramsTile = len(p.tiles); i > 0 && z.runs[i-1].params == r.params {
-			r.paramsTile = z.runs[i-1].paramsTile
+	for i := range nr.runs { // after the tiles of points, because block i reads tiles 2i and 2i+1
+		r := &nr.runs[i]
+		if r.paramsTile = len(p.tiles); i > 0 && nr.runs[i-1].params == r.params {
+			r.paramsTile = nr.runs[i-1].paramsTile
 			continue
 		}
 		for at := 0; at < len(r.rowParams); at += 4 {
@@ -143,22 +143,22 @@ func paramsOf(b *detectors.Batch, i int32) detectors.Words {
 }
 
 // setPoints sets a task of the plan, of this batch index, to read its points, if it reads points.
-func (z *normaliser) setPoints(i int32, t *Task) {
-	at, ok := z.points[i]
+func (nr *normaliser) setPoints(i int32, t *Task) {
+	at, ok := nr.points[i]
 	if !ok {
 		return
 	}
-	r := &z.runs[at.run]
+	r := &nr.runs[at.run]
 	width := r.dim * r.m
 	t.X = detectors.Span{Off: uint32(r.to + at.first*width), Len: uint32(at.count * width)}
 	t.Dim = uint32(width)
-	t.Params = detectors.Span{Off: uint32(z.tiles + 4*r.paramsTile), Len: uint32(len(r.rowParams))}
+	t.Params = detectors.Span{Off: uint32(nr.tiles + 4*r.paramsTile), Len: uint32(len(r.rowParams))}
 }
 
 // room returns the size in bytes of the input on the device with the points after it.
-func (z *normaliser) room() uint64 {
-	if z.base+z.words > mostOfPlan {
+func (nr *normaliser) room() uint64 {
+	if nr.base+nr.words > mostOfPlan {
 		return 1 << 50 // the device refuses the plan
 	}
-	return 4 * uint64(z.base+z.words)
+	return 4 * uint64(nr.base+nr.words)
 }

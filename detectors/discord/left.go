@@ -90,21 +90,21 @@ func (l *LeftScorer) Load(x []float64, dim int) {
 	}
 }
 
-func (t *leftColumn) load(x []float64, dim, c, rows int) {
-	t.x, t.y, t.run = sized(t.x, rows), sized(t.y, rows), t.run[:0]
+func (l *leftColumn) load(x []float64, dim, c, rows int) {
+	l.x, l.y, l.run = sized(l.x, rows), sized(l.y, rows), l.run[:0]
 	last := (rows - 1) * dim
-	if t.center = middle(x[c], x[last/dim/2*dim+c], x[last+c]); t.center-t.center != 0 {
-		t.center = 0
+	if l.center = middle(x[c], x[last/dim/2*dim+c], x[last+c]); l.center-l.center != 0 {
+		l.center = 0
 	}
 	if dim == 1 {
-		copy(t.x, x)
+		copy(l.x, x)
 	} else {
-		for i := range t.x {
-			t.x[i] = x[i*dim+c]
+		for i := range l.x {
+			l.x[i] = x[i*dim+c]
 		}
 	}
-	for i, v := range t.x {
-		t.y[i] = v - t.center
+	for i, v := range l.x {
+		l.y[i] = v - l.center
 	}
 }
 
@@ -250,10 +250,10 @@ func (l *LeftScorer) correlate(w *LeftMemory, from, end int, keep bool) {
 }
 
 // correlate sets w.most and, unless it is nil, to, for each length.
-func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, excludeFlat bool) {
+func (l *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, excludeFlat bool) {
 	w.together = w.together[:0]
-	for a := range t.moments {
-		o := &t.moments[a]
+	for a := range l.moments {
+		o := &l.moments[a]
 		at, n := end-o.m, end-2*o.m-from+1
 		if n < 1 {
 			break
@@ -262,7 +262,7 @@ func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, exc
 			w.together = append(w.together, a)
 		} else if i, far := slices.BinarySearchFunc(o.far, int32(at), compareFar); far {
 			w.alone[0] = a
-			t.multiply(w, to, from, end, w.alone[:], t.x, t.x[at], o.far[i].mean, o.far[i].inv)
+			l.multiply(w, to, from, end, w.alone[:], l.x, l.x[at], o.far[i].mean, o.far[i].inv)
 		} else {
 			var rho []float64
 			if to != nil {
@@ -275,17 +275,17 @@ func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, exc
 	if len(w.together) == 0 {
 		return
 	}
-	mean := func(a int) float64 { return t.moments[a].mean[end-t.moments[a].m] }
-	inv := func(a int) float64 { inv, _ := t.moments[a].usual(end - t.moments[a].m); return inv }
+	mean := func(a int) float64 { return l.moments[a].mean[end-l.moments[a].m] }
+	inv := func(a int) float64 { inv, _ := l.moments[a].usual(end - l.moments[a].m); return inv }
 	// On a slope, the means of all lengths are nearer to that between the first and the last.
 	center := (mean(w.together[0]) + mean(w.together[len(w.together)-1])) / 2
 	near := w.together[:0]
 	for _, a := range w.together {
-		if d := (mean(a) - center) * inv(a); float64(t.moments[a].m)*d*d <= togetherRatio {
+		if d := (mean(a) - center) * inv(a); float64(l.moments[a].m)*d*d <= togetherRatio {
 			near = append(near, a)
 		} else {
 			w.alone[0] = a
-			t.multiply(w, to, from, end, w.alone[:], t.y, 0, mean(a), inv(a))
+			l.multiply(w, to, from, end, w.alone[:], l.y, 0, mean(a), inv(a))
 		}
 	}
 	w.together = near
@@ -293,7 +293,7 @@ func (t *leftColumn) correlate(w *LeftMemory, to [][]float64, from, end int, exc
 		center = mean(near[0])
 	}
 	if len(near) > 0 {
-		t.multiply(w, to, from, end, near, t.y, 0, center, inv(near[len(near)-1]))
+		l.multiply(w, to, from, end, near, l.y, 0, center, inv(near[len(near)-1]))
 	}
 }
 
@@ -301,7 +301,7 @@ func compareFar(f leftFar, at int32) int { return cmp.Compare(f.at, at) }
 
 // correlateFlat returns the largest correlation of a flat subsequence, or without flat of one that has no
 // distances, with the n subsequences from row from on. It sets rho, unless it is nil, to all of them.
-func (o *leftMoments) correlateFlat(rho []float64, from, n int, flat, excludeFlat bool) float64 {
+func (l *leftMoments) correlateFlat(rho []float64, from, n int, flat, excludeFlat bool) float64 {
 	for i := range rho {
 		rho[i] = math.NaN()
 	}
@@ -316,19 +316,19 @@ func (o *leftMoments) correlateFlat(rho []float64, from, n int, flat, excludeFla
 		}
 	}
 	if !excludeFlat {
-		for i, inv := range o.inv[from : from+n] {
+		for i, inv := range l.inv[from : from+n] {
 			if inv == inv {
 				if set(i, 0); rho == nil {
 					break
 				}
 			}
 		}
-		for _, f := range o.farFrom(from, n) {
+		for _, f := range l.farFrom(from, n) {
 			set(int(f.at)-from, 0)
 		}
 	}
-	for at, _ := slices.BinarySearch(o.flat, int32(from)); at < len(o.flat) && int(o.flat[at]) < from+n; at++ {
-		if set(int(o.flat[at])-from, 1); rho == nil {
+	for at, _ := slices.BinarySearch(l.flat, int32(from)); at < len(l.flat) && int(l.flat[at]) < from+n; at++ {
+		if set(int(l.flat[at])-from, 1); rho == nil {
 			break
 		}
 	}
@@ -336,18 +336,18 @@ func (o *leftMoments) correlateFlat(rho []float64, from, n int, flat, excludeFla
 }
 
 // farFrom returns those that begin at the n rows from row from on.
-func (o *leftMoments) farFrom(from, n int) []leftFar {
-	i, _ := slices.BinarySearchFunc(o.far, int32(from), compareFar)
-	j, _ := slices.BinarySearchFunc(o.far, int32(from+n), compareFar)
-	return o.far[i:j]
+func (l *leftMoments) farFrom(from, n int) []leftFar {
+	i, _ := slices.BinarySearchFunc(l.far, int32(from), compareFar)
+	j, _ := slices.BinarySearchFunc(l.far, int32(from+n), compareFar)
+	return l.far[i:j]
 }
 
 // multiply computes the correlations of some lengths. The values of their subsequences are centred on
 // first+center and scaled by inv, the one of the longest.
-func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, lengths []int, values []float64,
+func (l *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, lengths []int, values []float64,
 	first, center, inv float64) {
-	t.ask(w, values, first, center, inv, end, lengths)
-	shortest, longest := t.moments[lengths[0]].m, len(w.query)
+	l.ask(w, values, first, center, inv, end, lengths)
+	shortest, longest := l.moments[lengths[0]].m, len(w.query)
 	scale := func(o *leftMoments) float64 {
 		if len(lengths) == 1 {
 			return 1
@@ -356,7 +356,7 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 		return own / inv
 	}
 	n := end - 2*shortest - from + 1
-	filter := n > LeftFiltered && !t.moments[lengths[0]].roots && !w.plain && w.low.load(t, w, lengths)
+	filter := n > LeftFiltered && !l.moments[lengths[0]].roots && !w.plain && w.low.load(l, w, lengths)
 	again := 0
 	// Neighbours are numbered by their last rows, from the shortest length's first neighbour on.
 	for at := 0; at < n; {
@@ -365,22 +365,22 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 			size = n - at
 		}
 		if filter && at > 0 {
-			again += t.filter(w, from, at, size, n, lengths)
+			again += l.filter(w, from, at, size, n, lengths)
 			at += size
 			filter = again <= mostAgain+at/mostAgainShare
 			continue
 		}
-		t.tile(w, to, from, at, size, n, lengths, scale)
+		l.tile(w, to, from, at, size, n, lengths, scale)
 		at += size
 	}
 	for _, a := range lengths {
-		o := &t.moments[a]
+		o := &l.moments[a]
 		query, scale := w.query[longest-o.m:], scale(o)
 		if r := w.most[a]; !o.roots && !math.IsInf(r, -1) {
 			w.most[a] = math.Copysign(math.Sqrt(math.Abs(r)), r) * scale
 		}
 		for _, f := range o.farFrom(from, max(0, end-2*o.m-from+1)) {
-			r := f.product(t.x[f.at:int(f.at)+o.m], query) * f.inv * scale
+			r := f.product(l.x[f.at:int(f.at)+o.m], query) * f.inv * scale
 			if r > w.most[a] { // not a NaN
 				w.most[a] = r
 			}
@@ -392,15 +392,15 @@ func (t *leftColumn) multiply(w *LeftMemory, to [][]float64, from, end int, leng
 }
 
 // ask sets the query of multiply.
-func (t *leftColumn) ask(w *LeftMemory, values []float64, first, center, inv float64, end int, lengths []int) {
-	longest := t.moments[lengths[len(lengths)-1]].m
+func (l *leftColumn) ask(w *LeftMemory, values []float64, first, center, inv float64, end int, lengths []int) {
+	longest := l.moments[lengths[len(lengths)-1]].m
 	w.query, w.rest = sized(w.query, longest), sized(w.rest, len(lengths))
 	for i, v := range values[end-longest : end] {
 		w.query[i] = (v - first - center) * inv
 	}
 	rest, behind := 0.0, longest // behind the rows that the sum is of
 	for k, a := range lengths {
-		start := longest - t.moments[a].m
+		start := longest - l.moments[a].m
 		sum := 0.0
 		for _, q := range w.query[start:behind] {
 			sum += q
@@ -412,11 +412,11 @@ func (t *leftColumn) ask(w *LeftMemory, values []float64, first, center, inv flo
 }
 
 // tile is multiply for size neighbours from number at on, of n from row from on.
-func (t *leftColumn) tile(w *LeftMemory, to [][]float64, from, at, size, n int, lengths []int, scale func(o *leftMoments) float64) {
-	shortest, longest := t.moments[lengths[0]].m, len(w.query)
+func (l *leftColumn) tile(w *LeftMemory, to [][]float64, from, at, size, n int, lengths []int, scale func(o *leftMoments) float64) {
+	shortest, longest := l.moments[lengths[0]].m, len(w.query)
 	behind := longest
 	for k, a := range lengths {
-		o := &t.moments[a]
+		o := &l.moments[a]
 		i, j, row := o.among(at, size, n, shortest, from)
 		if i >= j {
 			break
@@ -429,7 +429,7 @@ func (t *leftColumn) tile(w *LeftMemory, to [][]float64, from, at, size, n int, 
 			more = w.more[:len(p)]
 			sums = more
 		}
-		vec.Hankel64(sums, t.y[row:row+len(p)+len(span)-1], span)
+		vec.Hankel64(sums, l.y[row:row+len(p)+len(span)-1], span)
 		mean, inv := o.mean[row:row+len(p)], o.inv[row:row+len(p)]
 		switch {
 		case !o.roots:
@@ -444,8 +444,8 @@ func (t *leftColumn) tile(w *LeftMemory, to [][]float64, from, at, size, n int, 
 
 // among returns which of size neighbours from number at on, of the n that the shortest length has from row from on, have this
 // length, from i to j-1, and the first row of neighbour i. A longer length has fewer neighbours at both ends.
-func (o *leftMoments) among(at, size, n, shortest, from int) (i, j, row int) {
-	less := o.m - shortest
+func (l *leftMoments) among(at, size, n, shortest, from int) (i, j, row int) {
+	less := l.m - shortest
 	i, j = max(at, less), min(at+size, n-less)
 	return i, j, from + i - less
 }

@@ -79,13 +79,13 @@ func (f *leftFilter) load(t *leftColumn, w *LeftMemory, lengths []int) bool {
 
 // filter raises w.most by size neighbours from number at on, of n from row from on, as multiply does. It
 // returns how many times it computed eight of them again.
-func (t *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int) (again int) {
+func (l *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int) (again int) {
 	f, longest := &w.low, len(w.query)
-	shortest := t.moments[lengths[0]].m
+	shortest := l.moments[lengths[0]].m
 	behind := longest
-	f.narrow(t, max(from, from+at+shortest-longest), from+at+size-1+shortest)
+	f.narrow(l, max(from, from+at+shortest-longest), from+at+size-1+shortest)
 	for k, a := range lengths {
-		o := &t.moments[a]
+		o := &l.moments[a]
 		i, j, row := o.among(at, size, n, shortest, from)
 		if i >= j {
 			break
@@ -110,7 +110,7 @@ func (t *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int)
 			again++
 			end := min(g+8, len(p))
 			exact := w.products[:end-g]
-			t.exact(w, exact, from+i+g+shortest, lengths[:k+1])
+			l.exact(w, exact, from+i+g+shortest, lengths[:k+1])
 			before := w.most[a]
 			if w.most[a] = vec.Largest(exact, nil, mean[g:end], squares[g:end], w.rest[k], before); w.most[a] > before && k == len(lengths)-1 {
 				f.rose = i + g
@@ -122,18 +122,18 @@ func (t *leftColumn) filter(w *LeftMemory, from, at, size, n int, lengths []int)
 
 // exact sets products to the products of the last of lengths with subsequences, the first of which ends before row
 // end, as multiply computes them.
-func (t *leftColumn) exact(w *LeftMemory, products []float64, end int, lengths []int) {
+func (l *leftColumn) exact(w *LeftMemory, products []float64, end int, lengths []int) {
 	longest := len(w.query)
 	behind := longest
 	for k, a := range lengths {
-		m := t.moments[a].m
+		m := l.moments[a].m
 		span := w.query[longest-m : behind]
 		behind = longest - m
 		sums := products
 		if k > 0 {
 			sums = w.more[:len(products)]
 		}
-		vec.Hankel64(sums, t.y[end-m:end-m+len(products)+len(span)-1], span)
+		vec.Hankel64(sums, l.y[end-m:end-m+len(products)+len(span)-1], span)
 		if k > 0 {
 			vec.Add64(products, products, sums)
 		}

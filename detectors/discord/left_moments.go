@@ -24,8 +24,8 @@ type leftMoments struct {
 }
 
 // usual returns 1/(sigma*sqrt(m)) of a usual subsequence.
-func (o *leftMoments) usual(at int) (inv float64, ok bool) {
-	if inv = o.inv[at]; !o.roots {
+func (l *leftMoments) usual(at int) (inv float64, ok bool) {
+	if inv = l.inv[at]; !l.roots {
 		inv = 1 / math.Sqrt(inv)
 	}
 	return inv, inv > 0
@@ -57,8 +57,8 @@ func sumsOfLengths(all []leftMoments) {
 }
 
 // prepare computes the moments of the subsequences that begin in a tile of rows. sums is scratch memory.
-func (t *leftColumn) prepare(from, tile int, sums []float64, excludeFlat bool) {
-	longest, highest := t.moments[len(t.moments)-1].m, 1
+func (l *leftColumn) prepare(from, tile int, sums []float64, excludeFlat bool) {
+	longest, highest := l.moments[len(l.moments)-1].m, 1
 	// part returns sums and squares over the rows of subsequences. A wide one has the sums of the tile's rows at its end
 	// as well, which the next tile computes again.
 	part := func(o *leftMoments) (mean, inv []float64) {
@@ -69,17 +69,17 @@ func (t *leftColumn) prepare(from, tile int, sums []float64, excludeFlat bool) {
 		i, j := min(from, len(o.mean)), min(from+n, len(o.mean))
 		return o.mean[i:j], o.inv[i:j]
 	}
-	for a := range t.moments {
-		if t.moments[a].first < 0 {
-			highest = t.moments[a].m
+	for a := range l.moments {
+		if l.moments[a].first < 0 {
+			highest = l.moments[a].m
 		}
 	}
-	s := t.y[from:min(from+tile+longest-1, len(t.y))] // sums over h rows
+	s := l.y[from:min(from+tile+longest-1, len(l.y))] // sums over h rows
 	squares := sums[len(sums)/2:][:len(s)]            // the sums of their squared differences from their mean
 	clear(squares)
 	for h := 1; h <= highest; h *= 2 {
-		for a := range t.moments {
-			o := &t.moments[a]
+		for a := range l.moments {
+			o := &l.moments[a]
 			mean, inv := part(o)
 			if o.first >= 0 || o.m&h == 0 || len(mean) == 0 {
 				continue
@@ -98,21 +98,21 @@ func (t *leftColumn) prepare(from, tile int, sums []float64, excludeFlat bool) {
 			s, squares = sums[:n], squares[:n]
 		}
 	}
-	for a := range t.moments {
-		if o := &t.moments[a]; o.first >= 0 {
-			p, q := &t.moments[o.first], &t.moments[o.second]
+	for a := range l.moments {
+		if o := &l.moments[a]; o.first >= 0 {
+			p, q := &l.moments[o.first], &l.moments[o.second]
 			if mean, inv := part(o); len(mean) > 0 {
 				i, j, n := from, from+p.m, len(mean)
 				merge(mean, inv, p.mean[i:i+n], p.inv[i:i+n], q.mean[j:j+n], q.inv[j:j+n], p.m, q.m)
 			}
 		}
 	}
-	for a := range t.moments {
-		o := &t.moments[a]
+	for a := range l.moments {
+		o := &l.moments[a]
 		mean, inv := part(o)
 		mean, inv = mean[:min(tile, len(mean))], inv[:min(tile, len(inv))]
 		if vec.Deviations(mean, inv, 1/float64(o.m), farRatio, farLeast, o.roots) {
-			t.unusual(o, from, from+len(mean), excludeFlat)
+			l.unusual(o, from, from+len(mean), excludeFlat)
 		}
 	}
 }
@@ -124,15 +124,15 @@ func merge(sum, square, s1, q1, s2, q2 []float64, n1, n2 int) {
 }
 
 // unusual completes the moments of those subsequences, of the ones at rows from to to-1, whose inv is NaN.
-func (t *leftColumn) unusual(o *leftMoments, from, to int, excludeFlat bool) {
-	t.runs()
+func (l *leftColumn) unusual(o *leftMoments, from, to int, excludeFlat bool) {
+	l.runs()
 	for i := from; i < to; i++ {
 		if o.inv[i] == o.inv[i] {
 			continue
 		}
 		switch last := i + o.m - 1; {
-		case t.bad[last] >= int32(i):
-		case t.run[last] >= int32(o.m):
+		case l.bad[last] >= int32(i):
+		case l.run[last] >= int32(o.m):
 			if o.flat = append(o.flat, int32(i)); excludeFlat {
 				continue
 			}
@@ -140,7 +140,7 @@ func (t *leftColumn) unusual(o *leftMoments, from, to int, excludeFlat bool) {
 				o.inv[i] = 0
 			}
 		default:
-			if f := farMoments(t.x[i : i+o.m]); f.inv > 0 && f.inv < math.Inf(1) {
+			if f := farMoments(l.x[i : i+o.m]); f.inv > 0 && f.inv < math.Inf(1) {
 				f.at = int32(i)
 				o.far = append(o.far, f)
 			}
@@ -148,13 +148,13 @@ func (t *leftColumn) unusual(o *leftMoments, from, to int, excludeFlat bool) {
 	}
 }
 
-func (t *leftColumn) runs() {
-	if len(t.run) > 0 {
+func (l *leftColumn) runs() {
+	if len(l.run) > 0 {
 		return
 	}
-	t.run, t.bad = sized(t.run, len(t.x)), sized(t.bad, len(t.x))
+	l.run, l.bad = sized(l.run, len(l.x)), sized(l.bad, len(l.x))
 	before, run, bad := math.NaN(), int32(0), int32(-1)
-	for i, v := range t.x {
+	for i, v := range l.x {
 		if v == before {
 			run++
 		} else {
@@ -163,7 +163,7 @@ func (t *leftColumn) runs() {
 		if v-v != 0 {
 			bad = int32(i)
 		}
-		before, t.run[i], t.bad[i] = v, run, bad
+		before, l.run[i], l.bad[i] = v, run, bad
 	}
 }
 

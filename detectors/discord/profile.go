@@ -18,29 +18,29 @@ type nearest[T float32 | float64] struct {
 
 // reset clears the neighbours of the subsequences that are not flat. The slices have room
 // after the last for the diagonals that are walked together.
-func (p *nearest[T]) reset(s *series, together int) {
+func (nr *nearest[T]) reset(s *series, together int) {
 	n := s.starts + together
-	p.rho, p.at = sized(p.rho, n), sized(p.at, n)
+	nr.rho, nr.at = sized(nr.rho, n), sized(nr.at, n)
 	for i := range n {
-		p.rho[i], p.at[i] = T(math.Inf(1)), -1
+		nr.rho[i], nr.at[i] = T(math.Inf(1)), -1
 		if i < s.starts && s.usual(i) {
-			p.rho[i] = T(math.Inf(-1))
+			nr.rho[i] = T(math.Inf(-1))
 		}
 	}
 }
 
 // offer makes j the neighbour if it is nearer than the present one, or as near and earlier.
-func (p *nearest[T]) offer(i, j int, rho T) {
-	if rho > p.rho[i] || rho == p.rho[i] && int32(j) < p.at[i] {
-		p.rho[i], p.at[i] = rho, int32(j)
+func (nr *nearest[T]) offer(i, j int, rho T) {
+	if rho > nr.rho[i] || rho == nr.rho[i] && int32(j) < nr.at[i] {
+		nr.rho[i], nr.at[i] = rho, int32(j)
 	}
 }
 
 // join takes the neighbours of q.
-func (p *nearest[T]) join(q *nearest[T]) {
+func (nr *nearest[T]) join(q *nearest[T]) {
 	for i, at := range q.at {
-		if at >= 0 && (p.at[i] < 0 || q.rho[i] > p.rho[i] || q.rho[i] == p.rho[i] && at < p.at[i]) {
-			p.rho[i], p.at[i] = q.rho[i], at
+		if at >= 0 && (nr.at[i] < 0 || q.rho[i] > nr.rho[i] || q.rho[i] == nr.rho[i] && at < nr.at[i]) {
+			nr.rho[i], nr.at[i] = q.rho[i], at
 		}
 	}
 }

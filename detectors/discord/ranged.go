@@ -72,10 +72,10 @@ type radii struct {
 }
 
 // find returns the range discords of a length.
-func (a *radii) find(m int, t table) Ranged {
-	r := a.q.Radius
+func (rd *radii) find(m int, t table) Ranged {
+	r := rd.q.Radius
 	if r == Auto {
-		r = a.next(m, t.discords(max(1, a.q.Top)))
+		r = rd.next(m, t.discords(max(1, rd.q.Top)))
 	}
 	found := Ranged{Length: m, Radius: r}
 	if r != r {
@@ -83,8 +83,8 @@ func (a *radii) find(m int, t table) Ranged {
 	}
 	found.Found = t.ranged(r)
 	found.Count = len(found.Found)
-	slices.SortStableFunc(found.Found, func(a, b Discord) int { return cmp.Compare(b.Distance, a.Distance) })
-	if n := a.q.Most; n > 0 && found.Count > n {
+	slices.SortStableFunc(found.Found, func(rd, b Discord) int { return cmp.Compare(b.Distance, rd.Distance) })
+	if n := rd.q.Most; n > 0 && found.Count > n {
 		found.Found = slices.Clone(found.Found[:n])
 	}
 	return found
@@ -94,26 +94,26 @@ func (a *radii) find(m int, t table) Ranged {
 const negligible = 1e-9
 
 // next returns the radius of a length whose first discords are known; NaN where all have neighbours that are equal to them.
-func (a *radii) next(m int, first []Discord) float64 {
-	for len(first) > 0 && Normalised(first[len(first)-1].Distance, m, max(1, a.q.Options(m).K)) < negligible {
+func (rd *radii) next(m int, first []Discord) float64 {
+	for len(first) > 0 && Normalised(first[len(first)-1].Distance, m, max(1, rd.q.Options(m).K)) < negligible {
 		first = first[:len(first)-1]
 	}
 	if len(first) == 0 {
 		return math.NaN()
 	}
 	reach := first[len(first)-1].Distance
-	r := radiusAfter(a.last)
+	r := radiusAfter(rd.last)
 	fall := func() { r *= 0.99 }
-	switch spread := deviation(a.last); {
-	case len(a.last) == 0:
-		r = 2 * math.Sqrt(float64(m)) * float64(max(1, a.q.Options(m).K))
+	switch spread := deviation(rd.last); {
+	case len(rd.last) == 0:
+		r = 2 * math.Sqrt(float64(m)) * float64(max(1, rd.q.Options(m).K))
 		fall = func() { r /= 2 }
-	case len(a.last) == 5 && spread > 1e-6*r:
+	case len(rd.last) == 5 && spread > 1e-6*r:
 		fall = func() { r -= spread }
 	}
 	for r > reach*(1+slack) {
 		fall()
 	}
-	a.last = append(a.last[max(0, len(a.last)-4):], reach)
+	rd.last = append(rd.last[max(0, len(rd.last)-4):], reach)
 	return max(r, reach/2)
 }

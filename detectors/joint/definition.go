@@ -88,12 +88,12 @@ func defineStep(p *Params, state detectors.Words, rows []float64, dim, at int) (
 }
 
 // defined returns the distance of a mean, and its fields.
-func (c *scale) defined(y []float64, dim int) (float64, []field) {
+func (sc *scale) defined(y []float64, dim int) (float64, []field) {
 	// The factor is of a sample before: R is the product of it.
 	l := square(dim)
 	for i := range dim {
 		for j := range i + 1 {
-			l[i][j] = float64(c.factor[i*(i+1)/2+j])
+			l[i][j] = float64(sc.factor[i*(i+1)/2+j])
 		}
 		l[i][i] = 1 / l[i][i]
 	}
@@ -106,8 +106,8 @@ func (c *scale) defined(y []float64, dim int) (float64, []field) {
 			continue
 		}
 		known++
-		if c.weight[j] > 0 {
-			u[j] = (v - c.level(j)) / c.deviation(j)
+		if sc.weight[j] > 0 {
+			u[j] = (v - sc.level(j)) / sc.deviation(j)
 		}
 		// z = inv(L) u, where the z of a missing field is 0.
 		z[j] = u[j]
@@ -127,78 +127,78 @@ func (c *scale) defined(y []float64, dim int) (float64, []field) {
 			w += inverse[i][j] * z[i]
 			p += inverse[i][j] * inverse[i][j]
 		}
-		if c.weight[j] > 0 && y[j] == y[j] {
-			fields[j] = field{Off: -w / p * c.deviation(j), Score: math.Abs(w) / math.Sqrt(p)}
+		if sc.weight[j] > 0 && y[j] == y[j] {
+			fields[j] = field{Off: -w / p * sc.deviation(j), Score: math.Abs(w) / math.Sqrt(p)}
 		}
 	}
-	n, d := float64(c.words.Int(wordLearnt)), float64(dim)
+	n, d := float64(sc.words.Int(wordLearnt)), float64(dim)
 	return math.Sqrt(q/float64(known)) * math.Sqrt(max(0.02, (n-d-2)/(n+1))), fields
 }
 
 // level and deviation are a field's mean and deviation in its own unit.
-func (c *scale) level(j int) float64 {
-	return c.low(j) + float64(c.mean[j])*(c.high(j)-c.low(j))
+func (sc *scale) level(j int) float64 {
+	return sc.low(j) + float64(sc.mean[j])*(sc.high(j)-sc.low(j))
 }
 
-func (c *scale) deviation(j int) float64 { return (c.high(j) - c.low(j)) / float64(c.weight[j]) }
+func (sc *scale) deviation(j int) float64 { return (sc.high(j) - sc.low(j)) / float64(sc.weight[j]) }
 
 // learnDefined learns a mean by the covariance in the fields' units.
-func (c *scale) learnDefined(y []float64, memory int) bool {
+func (sc *scale) learnDefined(y []float64, memory int) bool {
 	dim := len(y)
 	for _, v := range y {
 		if v != v {
 			return false
 		}
 	}
-	n := c.words.Int(wordLearnt)
+	n := sc.words.Int(wordLearnt)
 	m, cov := make([]float64, dim), square(dim)
 	for i := range dim {
-		m[i] = c.level(i)
+		m[i] = sc.level(i)
 		for j := range i + 1 {
-			cov[i][j] = float64(c.c[i*(i+1)/2+j]) * (c.high(i) - c.low(i)) * (c.high(j) - c.low(j))
+			cov[i][j] = float64(sc.c[i*(i+1)/2+j]) * (sc.high(i) - sc.low(i)) * (sc.high(j) - sc.low(j))
 		}
 	}
 	for j, v := range y {
 		if n == 0 {
-			c.setBounds(j, v, v)
+			sc.setBounds(j, v, v)
 			m[j] = v
 		}
-		c.setBounds(j, min(c.low(j), v), max(c.high(j), v))
+		sc.setBounds(j, min(sc.low(j), v), max(sc.high(j), v))
 	}
 	n = min(n+1, memory)
-	c.words.SetInt(wordLearnt, n)
+	sc.words.SetInt(wordLearnt, n)
 	g, z := 1/float64(n), make([]float64, dim)
 	for j, v := range y {
 		z[j] = v - m[j]
 		m[j] += g * z[j]
 	}
 	unit := func(j int) float64 {
-		if c.high(j) > c.low(j) {
-			return c.high(j) - c.low(j)
+		if sc.high(j) > sc.low(j) {
+			return sc.high(j) - sc.low(j)
 		}
 		return math.Inf(1) // a constant has the mean and the covariance 0 in its unit
 	}
 	for i := range dim {
-		c.mean[i] = float32((m[i] - c.low(i)) / unit(i))
+		sc.mean[i] = float32((m[i] - sc.low(i)) / unit(i))
 		for j := range i + 1 {
-			c.c[i*(i+1)/2+j] = float32((1 - g) * (cov[i][j] + g*z[i]*z[j]) / unit(i) / unit(j))
+			sc.c[i*(i+1)/2+j] = float32((1 - g) * (cov[i][j] + g*z[i]*z[j]) / unit(i) / unit(j))
 		}
 	}
 	return true
 }
 
 // decomposeDefined computes the weights, and the factor of the correlations by Cholesky's method.
-func (c *scale) decomposeDefined(dim int) {
+func (sc *scale) decomposeDefined(dim int) {
 	r, l := square(dim), square(dim)
 	for j := range dim {
-		c.weight[j] = 0
-		if low, high := c.low(j), c.high(j); high-low > 1e-12*max(math.Abs(low), math.Abs(high)) {
-			c.weight[j] = float32(1 / math.Sqrt(float64(c.c[j*(j+1)/2+j])+floor*floor))
+		sc.weight[j] = 0
+		if low, high := sc.low(j), sc.high(j); high-low > 1e-12*max(math.Abs(low), math.Abs(high)) {
+			sc.weight[j] = float32(1 / math.Sqrt(float64(sc.c[j*(j+1)/2+j])+floor*floor))
 		}
 	}
 	for i := range dim {
 		for j := range i {
-			r[i][j] = (1 - shrink) * float64(c.c[i*(i+1)/2+j]) * float64(c.weight[i]) * float64(c.weight[j])
+			r[i][j] = (1 - shrink) * float64(sc.c[i*(i+1)/2+j]) * float64(sc.weight[i]) * float64(sc.weight[j])
 		}
 		r[i][i] = 1
 		for j := range i + 1 {
@@ -208,10 +208,10 @@ func (c *scale) decomposeDefined(dim int) {
 			}
 			if i == j {
 				l[i][i] = math.Sqrt(max(s, 1e-9))
-				c.factor[i*(i+1)/2+i] = float32(1 / l[i][i])
+				sc.factor[i*(i+1)/2+i] = float32(1 / l[i][i])
 			} else {
 				l[i][j] = s / l[j][j]
-				c.factor[i*(i+1)/2+j] = float32(l[i][j])
+				sc.factor[i*(i+1)/2+j] = float32(l[i][j])
 			}
 		}
 	}
@@ -221,7 +221,7 @@ func (c *scale) decomposeDefined(dim int) {
 		for i := j; i < dim; i++ {
 			p += inverse[i][j] * inverse[i][j]
 		}
-		c.inner[j] = float32(1 / p)
+		sc.inner[j] = float32(1 / p)
 	}
 }
 

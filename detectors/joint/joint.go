@@ -122,8 +122,8 @@ func (p *Params) at(state detectors.Words, i, dim int) scale {
 		c: f[3*dim:][:pairs], factor: f[3*dim+pairs:][:pairs], past: f[3*dim+2*pairs:]}
 }
 
-func (c *scale) low(j int) float64  { return c.bounds.Float64(4 * j) }
-func (c *scale) high(j int) float64 { return c.bounds.Float64(4*j + 2) }
+func (sc *scale) low(j int) float64  { return sc.bounds.Float64(4 * j) }
+func (sc *scale) high(j int) float64 { return sc.bounds.Float64(4*j + 2) }
 
 // Left returns how many samples still have no score, at the least: the first width has learnt enough before the others. Each sample with
 // a distance has to be learnt, and at most one is at each new sample.
@@ -164,18 +164,19 @@ type scratch struct {
 	fields     []field
 }
 
-func (m *scratch) grow(dim int) {
-	if cap(m.y) < dim {
-		m.y, m.z, m.u, m.w, m.fields = make([]float64, dim), make([]float64, dim), make([]float64, dim), make([]float64, dim), make([]field, dim)
+func (sc *scratch) grow(dim int) {
+	if cap(sc.y) < dim {
+		sc.y, sc.z, sc.u, sc.w = make([]float64, dim), make([]float64, dim), make([]float64, dim), make([]float64, dim)
+		sc.fields = make([]field, dim)
 	}
-	m.y, m.z, m.u, m.w, m.fields = m.y[:dim], m.z[:dim], m.u[:dim], m.w[:dim], m.fields[:dim]
+	sc.y, sc.z, sc.u, sc.w, sc.fields = sc.y[:dim], sc.z[:dim], sc.u[:dim], sc.w[:dim], sc.fields[:dim]
 }
 
 // Step scores the row at a place of rows, each of dim values, and learns one that is old enough. The rows before have to be there, as far
 // as the state has seen them, Rows()-1 of them at most.
-func (m *scratch) Step(p *Params, state detectors.Words, rows []float64, dim, at int) float64 {
-	m.grow(dim)
-	clear(m.fields)
+func (sc *scratch) Step(p *Params, state detectors.Words, rows []float64, dim, at int) float64 {
+	sc.grow(dim)
+	clear(sc.fields)
 	seen, lag, place := state.Int(wordSeen), state.Int(wordLag), state.Int(wordPlace)
 	d := float64(dim)
 	sum, k := 0.0, 0
@@ -185,8 +186,8 @@ func (m *scratch) Step(p *Params, state detectors.Words, rows []float64, dim, at
 		if !c.words.Bool(wordReady) {
 			continue
 		}
-		m.average(rows, dim, at, min(width, seen+1))
-		q, known := m.distance(&c)
+		sc.average(rows, dim, at, min(width, seen+1))
+		q, known := sc.distance(&c)
 		if known == 0 {
 			continue
 		}
@@ -196,12 +197,12 @@ func (m *scratch) Step(p *Params, state detectors.Words, rows []float64, dim, at
 		if usual := float64(c.words.Float32(wordUsual)); c.words.Int(wordDistance) >= least && usual > 0 {
 			sum += math.Log(max(t/usual, lowest))
 			k++
-			m.explain(&c)
+			sc.explain(&c)
 		}
 	}
-	for j, f := range m.fields {
+	for j, f := range sc.fields {
 		if f.Score > 0 {
-			m.fields[j] = field{f.Off / f.Score, math.Sqrt(f.Score / float64(k))}
+			sc.fields[j] = field{f.Off / f.Score, math.Sqrt(f.Score / float64(k))}
 		}
 	}
 	lag++
@@ -211,10 +212,10 @@ func (m *scratch) Step(p *Params, state detectors.Words, rows []float64, dim, at
 		for i, width := range p.widths() {
 			c := p.at(state, i, dim)
 			c.settle(c.past[(place+p.Guard+1-back)%(p.Guard+1)], p.Memory)
-			m.average(rows, dim, at-back, min(width, seen-back))
-			if c.learn(m.y, m.z, p.Memory) && c.words.Int(wordLearnt) >= needed(width, dim) {
+			sc.average(rows, dim, at-back, min(width, seen-back))
+			if c.learn(sc.y, sc.z, p.Memory) && c.words.Int(wordLearnt) >= needed(width, dim) {
 				if since := c.words.Int(wordSince) + 1; since >= every || !c.words.Bool(wordReady) {
-					c.decompose(m.u)
+					c.decompose(sc.u)
 					c.words.SetInt(wordSince, 0)
 					c.words.SetBool(wordReady, true)
 				} else {
@@ -233,17 +234,17 @@ func (m *scratch) Step(p *Params, state detectors.Words, rows []float64, dim, at
 }
 
 // average sets y to the mean of the n rows up to a place, without what is missing; NaN where all of it is.
-func (m *scratch) average(rows []float64, dim, at, n int) {
+func (sc *scratch) average(rows []float64, dim, at, n int) {
 	if n == 1 {
 		for j, v := range rows[at*dim:][:dim] {
 			if !(math.Abs(v) < tooLarge) {
 				v = math.NaN()
 			}
-			m.y[j] = v
+			sc.y[j] = v
 		}
 		return
 	}
-	for j := range m.y {
+	for j := range sc.y {
 		s, k := 0.0, 0
 		for i := (at-n+1)*dim + j; i <= at*dim+j; i += dim {
 			if v := rows[i]; math.Abs(v) < tooLarge {
@@ -251,108 +252,108 @@ func (m *scratch) average(rows []float64, dim, at, n int) {
 				k++
 			}
 		}
-		m.y[j] = s / float64(k) // NaN of none
+		sc.y[j] = s / float64(k) // NaN of none
 	}
 }
 
 // settle takes a distance, whose sample is learnt now, into the slow mean.
-func (c *scale) settle(distance float32, memory int) {
+func (sc *scale) settle(distance float32, memory int) {
 	t := float64(distance)
 	if t != t {
 		return
 	}
-	n, usual := c.words.Int(wordDistance)+1, float64(c.words.Float32(wordUsual))
+	n, usual := sc.words.Int(wordDistance)+1, float64(sc.words.Float32(wordUsual))
 	if n > firsts {
 		t = min(t, most*usual)
 	}
 	n = min(n, memory)
-	c.words.SetInt(wordDistance, n)
-	c.words.SetFloat32(wordUsual, float32(usual+(t-usual)/float64(n)))
+	sc.words.SetInt(wordDistance, n)
+	sc.words.SetFloat32(wordUsual, float32(usual+(t-usual)/float64(n)))
 }
 
 // learn learns the mean y of a width, unless something of it is missing. z is overwritten.
-func (c *scale) learn(y, z []float64, memory int) bool {
+func (sc *scale) learn(y, z []float64, memory int) bool {
 	for _, v := range y {
 		if v != v {
 			return false
 		}
 	}
-	n := min(c.words.Int(wordLearnt)+1, memory)
-	first := c.words.Int(wordLearnt) == 0
-	c.words.SetInt(wordLearnt, n)
+	n := min(sc.words.Int(wordLearnt)+1, memory)
+	first := sc.words.Int(wordLearnt) == 0
+	sc.words.SetInt(wordLearnt, n)
 	for j, v := range y {
 		if first {
-			c.setBounds(j, v, v)
+			sc.setBounds(j, v, v)
 		}
-		low, high := c.low(j), c.high(j)
+		low, high := sc.low(j), sc.high(j)
 		if v < low || v > high {
-			c.widen(j, min(low, v), max(high, v))
+			sc.widen(j, min(low, v), max(high, v))
 		}
 	}
 	g := 1 / float64(n)
 	for j, v := range y {
 		z[j] = 0
-		if low, high := c.low(j), c.high(j); high > low {
-			z[j] = (v-low)/(high-low) - float64(c.mean[j])
-			c.mean[j] = float32(float64(c.mean[j]) + g*z[j])
+		if low, high := sc.low(j), sc.high(j); high > low {
+			z[j] = (v-low)/(high-low) - float64(sc.mean[j])
+			sc.mean[j] = float32(float64(sc.mean[j]) + g*z[j])
 		}
 	}
 	at := 0
 	for j, zj := range z {
 		f := g * zj
-		for k, v := range c.c[at : at+j+1] {
-			c.c[at+k] = float32((1 - g) * (float64(v) + f*z[k]))
+		for k, v := range sc.c[at : at+j+1] {
+			sc.c[at+k] = float32((1 - g) * (float64(v) + f*z[k]))
 		}
 		at += j + 1
 	}
 	return true
 }
 
-func (c *scale) setBounds(j int, low, high float64) {
-	c.bounds.SetFloat64(4*j, low)
-	c.bounds.SetFloat64(4*j+2, high)
+func (sc *scale) setBounds(j int, low, high float64) {
+	sc.bounds.SetFloat64(4*j, low)
+	sc.bounds.SetFloat64(4*j+2, high)
 }
 
 // widen sets the bounds of a field, and converts its mean and its covariances to the new unit.
-func (c *scale) widen(j int, low, high float64) {
-	l, h := c.low(j), c.high(j)
+func (sc *scale) widen(j int, low, high float64) {
+	l, h := sc.low(j), sc.high(j)
 	ratio := (h - l) / (high - low)
-	c.mean[j] = float32((l-low)/(high-low) + ratio*float64(c.mean[j]))
-	c.setBounds(j, low, high)
-	dim := len(c.mean)
+	sc.mean[j] = float32((l-low)/(high-low) + ratio*float64(sc.mean[j]))
+	sc.setBounds(j, low, high)
+	dim := len(sc.mean)
 	for k := range dim {
 		at, times := max(j, k)*(max(j, k)+1)/2+min(j, k), ratio
 		if k == j {
 			times *= ratio
 		}
-		c.c[at] = float32(times * float64(c.c[at]))
+		sc.c[at] = float32(times * float64(sc.c[at]))
 	}
 }
 
 // decompose computes the weights, the factor of the correlations, and the diagonal of their inverse. x is overwritten.
-func (c *scale) decompose(x []float64) {
+func (sc *scale) decompose(x []float64) {
 	at := 0
-	for j := range c.weight {
-		c.weight[j] = 0
-		if low, high := c.low(j), c.high(j); high-low > 1e-12*max(math.Abs(low), math.Abs(high)) {
-			c.weight[j] = float32(1 / math.Sqrt(max(float64(c.c[at+j]), 0)+floor*floor))
+	for j := range sc.weight {
+		sc.weight[j] = 0
+		if low, high := sc.low(j), sc.high(j); high-low > 1e-12*max(math.Abs(low), math.Abs(high)) {
+			sc.weight[j] = float32(1 / math.Sqrt(max(float64(sc.c[at+j]), 0)+floor*floor))
 		}
 		at += j + 1
 	}
 	at = 0
-	for j := range c.weight {
-		row := c.factor[at : at+j+1]
+	for j := range sc.weight {
+		row := sc.factor[at : at+j+1]
 		for k := range row[:j] {
-			row[k] = float32(float64(c.c[at+k]) * float64(c.weight[j]) * float64(c.weight[k]) * (1 - shrink))
+			row[k] = float32(float64(sc.c[at+k]) * float64(sc.weight[j]) * float64(sc.weight[k]) * (1 - shrink))
 		}
 		diagonal := 1.0
 		b := 0
 		for k := range j {
 			t := float64(row[k])
-			for q, v := range c.factor[b : b+k] {
+			for q, v := range sc.factor[b : b+k] {
 				t -= float64(row[q]) * float64(v)
 			}
-			t *= float64(c.factor[b+k])
+			t *= float64(sc.factor[b+k])
 			row[k] = float32(t)
 			diagonal -= t * t
 			b += k + 1
@@ -361,10 +362,10 @@ func (c *scale) decompose(x []float64) {
 		at += j + 1
 	}
 	// Column j of inv(L), whose squares sum up to p.
-	for j := range c.inner {
+	for j := range sc.inner {
 		p := 0.0
 		for i := j; i < len(x); i++ {
-			row := c.factor[i*(i+1)/2:][:i+1]
+			row := sc.factor[i*(i+1)/2:][:i+1]
 			t := 0.0
 			if i == j {
 				t = 1
@@ -375,49 +376,49 @@ func (c *scale) decompose(x []float64) {
 			x[i] = t * float64(row[i])
 			p += x[i] * x[i]
 		}
-		c.inner[j] = float32(1 / p)
+		sc.inner[j] = float32(1 / p)
 	}
 }
 
 // distance returns u' inv(R) u of the mean y, and the number of fields that are known. z is inv(L) u.
-func (m *scratch) distance(c *scale) (q float64, known int) {
+func (sc *scratch) distance(c *scale) (q float64, known int) {
 	at := 0
-	for j, y := range m.y {
+	for j, y := range sc.y {
 		row := c.factor[at : at+j+1]
 		at += j + 1
-		if m.u[j], m.z[j] = 0, 0; y != y {
+		if sc.u[j], sc.z[j] = 0, 0; y != y {
 			continue
 		}
 		known++
 		if low, high := c.low(j), c.high(j); high > low {
-			m.u[j] = ((y-low)/(high-low) - float64(c.mean[j])) * float64(c.weight[j])
+			sc.u[j] = ((y-low)/(high-low) - float64(c.mean[j])) * float64(c.weight[j])
 		}
-		t := m.u[j]
+		t := sc.u[j]
 		for k, v := range row[:j] {
-			t -= float64(v) * m.z[k]
+			t -= float64(v) * sc.z[k]
 		}
 		t *= float64(row[j])
-		m.z[j] = t
+		sc.z[j] = t
 		q += t * t
 	}
 	return q, known
 }
 
 // explain adds to fields what the last distance is made of: the square of each standardised distance, and that times the difference.
-func (m *scratch) explain(c *scale) {
-	for j := len(m.w) - 1; j >= 0; j-- { // L' w = z
-		t := m.z[j]
-		for i := j + 1; i < len(m.w); i++ {
-			t -= float64(c.factor[i*(i+1)/2+j]) * m.w[i]
+func (sc *scratch) explain(c *scale) {
+	for j := len(sc.w) - 1; j >= 0; j-- { // L' w = z
+		t := sc.z[j]
+		for i := j + 1; i < len(sc.w); i++ {
+			t -= float64(c.factor[i*(i+1)/2+j]) * sc.w[i]
 		}
-		m.w[j] = t * float64(c.factor[j*(j+1)/2+j])
+		sc.w[j] = t * float64(c.factor[j*(j+1)/2+j])
 	}
-	for j, w := range m.w {
-		if weight := float64(c.weight[j]); weight > 0 && m.y[j] == m.y[j] {
+	for j, w := range sc.w {
+		if weight := float64(c.weight[j]); weight > 0 && sc.y[j] == sc.y[j] {
 			e := w * float64(c.inner[j])
 			square := w * e
-			m.fields[j].Off -= square * e / weight * (c.high(j) - c.low(j))
-			m.fields[j].Score += square
+			sc.fields[j].Off -= square * e / weight * (c.high(j) - c.low(j))
+			sc.fields[j].Score += square
 		}
 	}
 }

@@ -126,26 +126,26 @@ type part struct {
 }
 
 // parts divides the points into parts of up to most.
-func (s *mining) parts(most int, parallel func(n int, f func(i int))) []part {
-	if s.n <= most {
-		return []part{{n: s.n, rest: math.Inf(1)}}
+func (m *mining) parts(most int, parallel func(n int, f func(i int))) []part {
+	if m.n <= most {
+		return []part{{n: m.n, rest: math.Inf(1)}}
 	}
-	order := make([]int32, s.n)
+	order := make([]int32, m.n)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	parts := []part{{points: order, n: s.n}}
+	parts := []part{{points: order, n: m.n}}
 	for parts[0].n > most { // all are of the same size, to a point
 		parallel(len(parts), func(i int) {
 			points := parts[i].points
-			low, high := s.extent(points, len(points))
+			low, high := m.extent(points, len(points))
 			widest, width := 0, -1.0
 			for c := range low {
 				if w := high[c] - low[c]; w > width {
 					widest, width = c, w
 				}
 			}
-			halve(s.x[widest:], s.dim, points, (len(points)+1)/2)
+			halve(m.x[widest:], m.dim, points, (len(points)+1)/2)
 		})
 		halves := make([]part, 0, 2*len(parts))
 		for _, q := range parts {
@@ -161,8 +161,8 @@ func (s *mining) parts(most int, parallel func(n int, f func(i int))) []part {
 }
 
 // extent returns the least and the largest value of each column of n points; points is nil for the first.
-func (s *mining) extent(points []int32, n int) (low, high []float64) {
-	low, high = make([]float64, s.dim), make([]float64, s.dim)
+func (m *mining) extent(points []int32, n int) (low, high []float64) {
+	low, high = make([]float64, m.dim), make([]float64, m.dim)
 	for c := range low {
 		low[c], high[c] = math.Inf(1), math.Inf(-1)
 	}
@@ -170,7 +170,7 @@ func (s *mining) extent(points []int32, n int) (low, high []float64) {
 		if points != nil {
 			i = int(points[i])
 		}
-		for c, v := range s.x[i*s.dim : (i+1)*s.dim] {
+		for c, v := range m.x[i*m.dim : (i+1)*m.dim] {
 			low[c], high[c] = min(low[c], v), max(high[c], v)
 		}
 	}
@@ -179,8 +179,8 @@ func (s *mining) extent(points []int32, n int) (low, high []float64) {
 
 // search asks for more points than before, the first time for somewhat more than n, and returns those found with bounds of their
 // weights; ok is false where values are too large or too small to be squared.
-func (q *part) search(s *mining, search PartSearch) (found []Outlier, ok bool, err error) {
-	low, high := s.extent(q.points, q.n)
+func (pr *part) search(s *mining, search PartSearch) (found []Outlier, ok bool, err error) {
+	low, high := s.extent(pr.points, pr.n)
 	peak := 0.0
 	for c := range low {
 		low[c] += (high[c] - low[c]) / 2 // the origin
@@ -194,16 +194,16 @@ func (q *part) search(s *mining, search PartSearch) (found []Outlier, ok bool, e
 		scale = math.Ldexp(1, -math.Ilogb(peak))
 	}
 	p := s.TopParams
-	if q.asked *= 4; q.asked == 0 {
-		q.asked = 2*s.N + 128
+	if pr.asked *= 4; pr.asked == 0 {
+		pr.asked = 2*s.N + 128
 	}
-	p.N = min(q.asked, q.n)
+	p.N = min(pr.asked, pr.n)
 	off := make([]float64, s.dim) // most by which a value is away from its float32
-	found, err = search(q.n, s.dim, p, func(y []float32) {
-		for i := range q.n {
+	found, err = search(pr.n, s.dim, p, func(y []float32) {
+		for i := range pr.n {
 			at := i
-			if q.points != nil {
-				at = int(q.points[i])
+			if pr.points != nil {
+				at = int(pr.points[i])
 			}
 			for c, v := range s.x[at*s.dim : (at+1)*s.dim] {
 				scaled := (v - low[c]) * scale
@@ -225,8 +225,8 @@ func (q *part) search(s *mining, search PartSearch) (found []Outlier, ok bool, e
 	if len(found) < p.N { // the others have the weight 0
 		least = 0
 	}
-	if q.asked >= q.n { // they are known, too
-		weights := make([]float64, q.n)
+	if pr.asked >= pr.n { // they are known, too
+		weights := make([]float64, pr.n)
 		for _, o := range found {
 			weights[o.At] = o.Weight
 		}
@@ -237,11 +237,11 @@ func (q *part) search(s *mining, search PartSearch) (found []Outlier, ok bool, e
 	}
 	for i, o := range found {
 		least = min(least, o.Weight)
-		if q.points != nil {
-			o.At = int(q.points[o.At])
+		if pr.points != nil {
+			o.At = int(pr.points[o.At])
 		}
 		found[i] = Outlier{o.At, bound(o.Weight)}
 	}
-	q.rest = bound(least)
+	pr.rest = bound(least)
 	return found, true, nil
 }

@@ -33,57 +33,57 @@ const (
 )
 
 // solve searches to the end. compare compares the candidates with all other points.
-func (s *mining) solve(compare func(*solving)) Top {
-	v := s.solving()
-	v.run(s.n, compare)
+func (m *mining) solve(compare func(*solving)) Top {
+	v := m.solving()
+	v.run(m.n, compare)
 	return Top{Outliers: v.top.list, Distances: v.count, SolvingSet: v.set}
 }
 
-func (s *mining) solving() *solving {
-	v := &solving{mining: s, near: make([][]float64, s.n), sum: make([]float64, s.n), state: make([]uint8, s.n),
-		top: best{n: s.N}, least: math.Inf(-1), cand: s.first()}
-	memory := make([]float64, s.n*s.others)
+func (m *mining) solving() *solving {
+	v := &solving{mining: m, near: make([][]float64, m.n), sum: make([]float64, m.n), state: make([]uint8, m.n),
+		top: best{n: m.N}, least: math.Inf(-1), cand: m.first()}
+	memory := make([]float64, m.n*m.others)
 	for i := range v.near {
-		v.near[i] = memory[i*s.others : i*s.others : (i+1)*s.others]
+		v.near[i] = memory[i*m.others : i*m.others : (i+1)*m.others]
 	}
 	return v
 }
 
-func (s *mining) stopped() bool { return s.Stop != nil && s.Stop() }
+func (m *mining) stopped() bool { return m.Stop != nil && m.Stop() }
 
 // run is the main loop, figure 3. It ends once the solving set has most points, and returns false if it needs more.
-func (v *solving) run(most int, compare func(*solving)) bool {
-	for len(v.cand) > 0 && !v.stopped() {
-		all := len(v.cand)
-		v.cand = v.cand[:min(all, most-len(v.set))]
-		v.set = append(v.set, v.cand...)
-		for _, c := range v.cand {
-			v.state[c] = compared
+func (s *solving) run(most int, compare func(*solving)) bool {
+	for len(s.cand) > 0 && !s.stopped() {
+		all := len(s.cand)
+		s.cand = s.cand[:min(all, most-len(s.set))]
+		s.set = append(s.set, s.cand...)
+		for _, c := range s.cand {
+			s.state[c] = compared
 		}
-		for a, p := range v.cand {
-			for _, q := range v.cand[:a] {
-				d := v.distance(p, q)
-				v.addNeighbour(p, d)
-				v.addNeighbour(q, d)
-				v.count++
+		for a, p := range s.cand {
+			for _, q := range s.cand[:a] {
+				d := s.distance(p, q)
+				s.addNeighbour(p, d)
+				s.addNeighbour(q, d)
+				s.count++
 			}
 		}
-		compare(v)
-		for _, c := range v.cand {
-			v.top.add(Outlier{c, v.weight(v.near[c])})
+		compare(s)
+		for _, c := range s.cand {
+			s.top.add(Outlier{c, s.weight(s.near[c])})
 		}
-		if len(v.cand) < all {
+		if len(s.cand) < all {
 			return false
 		}
-		v.least, v.last = v.top.least()
-		v.next()
+		s.least, s.last = s.top.least()
+		s.next()
 	}
 	return true
 }
 
 // first returns the first candidates, the same at each call: points by the hash of their index
 // (Steele et al., SplittableRandom, 2014).
-func (s *mining) first() []int {
+func (m *mining) first() []int {
 	hash := func(i int) uint64 {
 		z := uint64(i+1) * 0x9e3779b97f4a7c15
 		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -91,10 +91,10 @@ func (s *mining) first() []int {
 		return z ^ z>>31
 	}
 	taken, cand := map[int]bool{}, []int{}
-	for i := 0; len(cand) < min(s.Candidates, s.n); i++ {
-		at := int(hash(i) % uint64(s.n))
+	for i := 0; len(cand) < min(m.Candidates, m.n); i++ {
+		at := int(hash(i) % uint64(m.n))
 		for taken[at] {
-			at = (at + 1) % s.n
+			at = (at + 1) % m.n
 		}
 		taken[at] = true
 		cand = append(cand, at)
@@ -103,16 +103,16 @@ func (s *mining) first() []int {
 }
 
 // addNeighbour adds a point at distance d to the neighbours of point p.
-func (v *solving) addNeighbour(p int, d float64) {
+func (s *solving) addNeighbour(p int, d float64) {
 	var by float64
-	v.near[p], by = v.push(v.near[p], d)
-	v.sum[p] += by
+	s.near[p], by = s.push(s.near[p], d)
+	s.sum[p] += by
 }
 
 // mayReach reports whether the weight of point p may still be among the n largest, by the
 // distances to its nearest so far and their approximate sum.
-func (v *solving) mayReach(p int, near []float64, sum float64) bool {
-	if len(near) < v.others || sum > v.least {
+func (s *solving) mayReach(p int, near []float64, sum float64) bool {
+	if len(near) < s.others || sum > s.least {
 		return true
 	}
 	// The running sum has accumulated roundings: sum up again. The weight is a sum in another
@@ -121,71 +121,71 @@ func (v *solving) mayReach(p int, near []float64, sum float64) bool {
 	for _, d := range near {
 		sum += d
 	}
-	bound := scaleToK(sum, v.K, v.others+number(v.Self)) * (1 + float64(v.others)*0x1p-51)
-	return bound > v.least || bound == v.least && p < v.last
+	bound := scaleToK(sum, s.K, s.others+number(s.Self)) * (1 + float64(s.others)*0x1p-51)
+	return bound > s.least || bound == s.least && p < s.last
 }
 
 // reaches reports whether point p is active and may still be among the n largest. It makes a
 // point that cannot be inactive.
-func (v *solving) reaches(p int) bool {
-	if v.state[p] != active {
+func (s *solving) reaches(p int) bool {
+	if s.state[p] != active {
 		return false
 	}
-	if !v.mayReach(p, v.near[p], v.sum[p]) {
-		v.state[p], v.near[p] = inactive, nil
+	if !s.mayReach(p, s.near[p], s.sum[p]) {
+		s.state[p], s.near[p] = inactive, nil
 		return false
 	}
 	return true
 }
 
 // next chooses the candidates: the active points of the largest bounds.
-func (v *solving) next() {
-	v.cand = v.cand[:0]
-	order := func(a, b int) int { return cmp.Or(cmp.Compare(v.bound(b), v.bound(a)), cmp.Compare(a, b)) }
-	for p := range v.n {
-		if !v.reaches(p) {
+func (s *solving) next() {
+	s.cand = s.cand[:0]
+	order := func(a, b int) int { return cmp.Or(cmp.Compare(s.bound(b), s.bound(a)), cmp.Compare(a, b)) }
+	for p := range s.n {
+		if !s.reaches(p) {
 			continue
 		}
-		if len(v.cand) == v.Candidates && order(p, v.cand[len(v.cand)-1]) > 0 {
+		if len(s.cand) == s.Candidates && order(p, s.cand[len(s.cand)-1]) > 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(v.cand, p, order)
-		if v.cand = slices.Insert(v.cand, at, p); len(v.cand) > v.Candidates {
-			v.cand = v.cand[:v.Candidates]
+		at, _ := slices.BinarySearchFunc(s.cand, p, order)
+		if s.cand = slices.Insert(s.cand, at, p); len(s.cand) > s.Candidates {
+			s.cand = s.cand[:s.Candidates]
 		}
 	}
 }
 
 // bound returns an approximate upper bound of the weight of a point.
-func (v *solving) bound(p int) float64 {
-	if len(v.near[p]) < v.others {
+func (s *solving) bound(p int) float64 {
+	if len(s.near[p]) < s.others {
 		return math.Inf(1)
 	}
-	return v.sum[p]
+	return s.sum[p]
 }
 
 // sequential is SolvingSet, figure 2.
-func (s *mining) sequential() Top { return s.solve((*solving).compareInOrder) }
+func (m *mining) sequential() Top { return m.solve((*solving).compareInOrder) }
 
-func (v *solving) compareInOrder() {
-	hot := slices.Clone(v.cand) // those that may still be among the n largest
-	for p := range v.n {
-		if v.state[p] == compared {
+func (s *solving) compareInOrder() {
+	hot := slices.Clone(s.cand) // those that may still be among the n largest
+	for p := range s.n {
+		if s.state[p] == compared {
 			continue
 		}
 		list := hot
-		if v.reaches(p) {
-			list = v.cand
+		if s.reaches(p) {
+			list = s.cand
 		}
 		for _, q := range list {
-			d := v.distance(p, q)
-			v.count++
-			if v.state[p] == active {
-				v.addNeighbour(p, d)
+			d := s.distance(p, q)
+			s.count++
+			if s.state[p] == active {
+				s.addNeighbour(p, d)
 			}
-			v.addNeighbour(q, d)
+			s.addNeighbour(q, d)
 		}
-		hot = slices.DeleteFunc(hot, func(q int) bool { return !v.mayReach(q, v.near[q], v.sum[q]) })
+		hot = slices.DeleteFunc(hot, func(q int) bool { return !s.mayReach(q, s.near[q], s.sum[q]) })
 	}
 }
 
@@ -198,42 +198,42 @@ type partial struct {
 
 // scan compares candidate q with the points from from to to-1, with inactive ones only while
 // q may be among the n largest. It leaves q's neighbours in the partial result.
-func (v *solving) scan(q, from, to int, t *partial) {
-	hot := v.mayReach(q, v.near[q], v.sum[q])
+func (s *solving) scan(q, from, to int, t *partial) {
+	hot := s.mayReach(q, s.near[q], s.sum[q])
 	for p := from; p < to; p++ {
-		if v.state[p] == compared {
+		if s.state[p] == compared {
 			continue
 		}
-		reaches := v.reaches(p)
+		reaches := s.reaches(p)
 		if !hot && !reaches {
 			continue
 		}
-		d := v.distance(p, q)
+		d := s.distance(p, q)
 		t.count++
 		if reaches {
-			v.addNeighbour(p, d)
+			s.addNeighbour(p, d)
 		}
 		var by float64
-		if t.near, by = v.push(t.near, d); by != 0 {
+		if t.near, by = s.push(t.near, d); by != 0 {
 			t.sum += by
-			hot = hot && v.mayReach(q, t.near, t.sum)
+			hot = hot && s.mayReach(q, t.near, t.sum)
 		}
 	}
 }
 
 // merge gives candidate q the neighbours of a partial result.
-func (v *solving) merge(q int, t *partial) {
+func (s *solving) merge(q int, t *partial) {
 	for _, d := range t.near {
-		v.addNeighbour(q, d)
+		s.addNeighbour(q, d)
 	}
 }
 
 // noMatrix is SolvingSet-NDM.
-func (s *mining) noMatrix() Top {
-	partials := make([]partial, s.Workers)
-	return s.solve(func(v *solving) {
+func (m *mining) noMatrix() Top {
+	partials := make([]partial, m.Workers)
+	return m.solve(func(v *solving) {
 		for _, q := range v.cand {
-			s.divide(s.n, func(w, from, to int) {
+			m.divide(m.n, func(w, from, to int) {
 				partials[w] = partial{near: partials[w].near[:0]}
 				v.scan(q, from, to, &partials[w])
 			})
@@ -246,16 +246,16 @@ func (s *mining) noMatrix() Top {
 }
 
 // twoPasses is SolvingSet-NDM-TP.
-func (s *mining) twoPasses() Top {
-	partials := make([][]partial, s.Workers)
-	return s.solve(func(v *solving) {
-		s.divide(s.n, func(w, from, to int) {
+func (m *mining) twoPasses() Top {
+	partials := make([][]partial, m.Workers)
+	return m.solve(func(v *solving) {
+		m.divide(m.n, func(w, from, to int) {
 			partials[w] = make([]partial, len(v.cand))
 			for a, q := range v.cand {
 				v.scan(q, from, to, &partials[w][a])
 			}
 		})
-		s.divide(len(v.cand), func(_, from, to int) {
+		m.divide(len(v.cand), func(_, from, to int) {
 			for a := from; a < to; a++ {
 				for w := range partials {
 					v.merge(v.cand[a], &partials[w][a])

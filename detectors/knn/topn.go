@@ -90,7 +90,7 @@ var Algorithms = []Algorithm{
 
 // Find returns the points of largest weight among the points x of dim values each. It returns
 // an error for parameters out of range and for values that are not finite.
-func (w *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
+func (a *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
 	s, err := newMining(x, dim, p)
 	if err != nil {
 		return Top{}, err
@@ -102,7 +102,7 @@ func (w *Algorithm) Find(x []float64, dim int, p TopParams) (Top, error) {
 		}
 		return t, nil
 	}
-	return w.find(s), nil
+	return a.find(s), nil
 }
 
 // Fastest is the name of the search that [FindFast] prefers.
@@ -128,14 +128,14 @@ func FindFast(x []float64, dim int, p TopParams, parallel func(n int, f func(i i
 }
 
 // tells reports whether the rounding of a tree's points is small beside the weights of a few of them.
-func (s *mining) tells(t *Tree) bool {
+func (m *mining) tells(t *Tree) bool {
 	if t.off == 0 {
 		return true
 	}
 	q := WideScorer{}
-	for _, i := range s.first()[:min(8, s.n, s.Candidates)] {
-		w, _ := q.Weight(s.x, s.dim, 1, s.K, s.Self, Query{At: i, To: s.n})
-		if w == 0 || 32*float64(s.others)*t.off <= w*float64(t.scale) { // a tree finds equal points by their float64s
+	for _, i := range m.first()[:min(8, m.n, m.Candidates)] {
+		w, _ := q.Weight(m.x, m.dim, 1, m.K, m.Self, Query{At: i, To: m.n})
+		if w == 0 || 32*float64(m.others)*t.off <= w*float64(t.scale) { // a tree finds equal points by their float64s
 			return true
 		}
 	}
@@ -175,7 +175,7 @@ type mining struct {
 	others int // neighbours of a point without itself
 }
 
-func (s *mining) distance(i, j int) float64 { return math.Sqrt(square(s.x, s.dim, i, j)) }
+func (m *mining) distance(i, j int) float64 { return math.Sqrt(square(m.x, m.dim, i, j)) }
 
 // square returns the squared distance of two of the points x of dim values each.
 func square(x []float64, dim, i, j int) float64 {
@@ -189,24 +189,24 @@ func square(x []float64, dim, i, j int) float64 {
 }
 
 // weight returns the weight of a point with the neighbours at distances nn, which it sorts.
-func (s *mining) weight(nn []float64) float64 {
+func (m *mining) weight(nn []float64) float64 {
 	slices.Sort(nn)
 	sum := 0.0
 	for _, d := range nn {
 		sum += d
 	}
-	return scaleToK(sum, s.K, len(nn)+number(s.Self))
+	return scaleToK(sum, m.K, len(nn)+number(m.Self))
 }
 
 // nearest puts the distances of point i to its neighbours into nn, which is empty.
-func (s *mining) nearest(i int, nn []float64) []float64 {
+func (m *mining) nearest(i int, nn []float64) []float64 {
 	most := math.Inf(1) // the largest square in nn, once it is full
-	for j := range s.n {
-		d := square(s.x, s.dim, i, j)
-		if j == i || d >= most && len(nn) == s.others {
+	for j := range m.n {
+		d := square(m.x, m.dim, i, j)
+		if j == i || d >= most && len(nn) == m.others {
 			continue
 		}
-		if nn, _ = s.push(nn, d); len(nn) == s.others {
+		if nn, _ = m.push(nn, d); len(nn) == m.others {
 			most = nn[0]
 		}
 	}
@@ -216,10 +216,10 @@ func (s *mining) nearest(i int, nn []float64) []float64 {
 	return nn
 }
 
-// push puts d into nn, a heap of the s.others smallest distances with the largest first. It
+// push puts d into nn, a heap of the m.others smallest distances with the largest first. It
 // returns the heap and by how much the sum of its distances grew.
-func (s *mining) push(nn []float64, d float64) ([]float64, float64) {
-	if len(nn) < s.others {
+func (m *mining) push(nn []float64, d float64) ([]float64, float64) {
+	if len(nn) < m.others {
 		nn = append(nn, d)
 		i := len(nn) - 1
 		for up := (i - 1) / 2; i > 0 && nn[up] < d; up = (i - 1) / 2 {
@@ -275,52 +275,52 @@ func (b *best) least() (weight float64, last int) {
 }
 
 // divide calls f for each worker with its part of 0 to n-1, and waits.
-func (s *mining) divide(n int, f func(worker, from, to int)) {
-	done := make(chan struct{}, s.Workers)
-	for w := range s.Workers {
+func (m *mining) divide(n int, f func(worker, from, to int)) {
+	done := make(chan struct{}, m.Workers)
+	for w := range m.Workers {
 		go func() {
-			f(w, n*w/s.Workers, n*(w+1)/s.Workers)
+			f(w, n*w/m.Workers, n*(w+1)/m.Workers)
 			done <- struct{}{}
 		}()
 	}
-	for range s.Workers {
+	for range m.Workers {
 		<-done
 	}
 }
 
-func (s *mining) bruteForce() Top {
-	heaps := make([][]float64, s.n)
-	memory := make([]float64, s.n*s.others)
+func (m *mining) bruteForce() Top {
+	heaps := make([][]float64, m.n)
+	memory := make([]float64, m.n*m.others)
 	for i := range heaps {
-		heaps[i] = memory[i*s.others : i*s.others : (i+1)*s.others]
+		heaps[i] = memory[i*m.others : i*m.others : (i+1)*m.others]
 	}
-	top := best{n: s.N}
-	for i := 0; i < s.n && !s.stopped(); i++ {
-		for j := i + 1; j < s.n; j++ {
-			d := s.distance(i, j)
-			heaps[i], _ = s.push(heaps[i], d)
-			heaps[j], _ = s.push(heaps[j], d)
+	top := best{n: m.N}
+	for i := 0; i < m.n && !m.stopped(); i++ {
+		for j := i + 1; j < m.n; j++ {
+			d := m.distance(i, j)
+			heaps[i], _ = m.push(heaps[i], d)
+			heaps[j], _ = m.push(heaps[j], d)
 		}
-		top.add(Outlier{i, s.weight(heaps[i])})
+		top.add(Outlier{i, m.weight(heaps[i])})
 	}
-	return Top{Outliers: top.list, Distances: int64(s.n) * int64(s.n-1) / 2}
+	return Top{Outliers: top.list, Distances: int64(m.n) * int64(m.n-1) / 2}
 }
 
-func (s *mining) bruteForceSH() Top {
-	tops := make([]best, s.Workers)
-	s.divide(s.n, func(w, from, to int) {
-		tops[w].n = s.N
-		nn := make([]float64, 0, s.others)
-		for i := from; i < to && !s.stopped(); i++ {
-			nn = s.nearest(i, nn[:0])
-			tops[w].add(Outlier{i, s.weight(nn)})
+func (m *mining) bruteForceSH() Top {
+	tops := make([]best, m.Workers)
+	m.divide(m.n, func(w, from, to int) {
+		tops[w].n = m.N
+		nn := make([]float64, 0, m.others)
+		for i := from; i < to && !m.stopped(); i++ {
+			nn = m.nearest(i, nn[:0])
+			tops[w].add(Outlier{i, m.weight(nn)})
 		}
 	})
-	top := best{n: s.N}
+	top := best{n: m.N}
 	for _, t := range tops {
 		for _, o := range t.list {
 			top.add(o)
 		}
 	}
-	return Top{Outliers: top.list, Distances: int64(s.n) * int64(s.n-1)}
+	return Top{Outliers: top.list, Distances: int64(m.n) * int64(m.n-1)}
 }

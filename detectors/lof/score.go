@@ -233,19 +233,19 @@ func (s *Scorer) reserve() {
 	s.lrd = grown(s.lrd, s.total)
 }
 
-// reserve prepares h to search the points of s.
-func (h *search) reserve(s *Scorer) {
-	h.Scorer = s
+// reserve prepares sr to search the points of s.
+func (sr *search) reserve(s *Scorer) {
+	sr.Scorer = s
 	groups := (2*(s.k+1) + vec.Group - 1) / vec.Group * vec.Group
-	for l := range h.pair {
-		h.pair[l].Q = grown(h.pair[l].Q, s.dim)
-		h.pair[l].D = grown(h.pair[l].D, s.padded)
-		h.pair[l].Low = grown(h.pair[l].Low, groups)
+	for l := range sr.pair {
+		sr.pair[l].Q = grown(sr.pair[l].Q, s.dim)
+		sr.pair[l].D = grown(sr.pair[l].D, s.padded)
+		sr.pair[l].Low = grown(sr.pair[l].Low, groups)
 	}
-	h.places = grown(h.places, s.padded+vec.Lanes)
-	h.near = grown(h.near, s.padded+vec.Lanes)
-	h.square = grown(h.square, s.padded)
-	h.q64 = grown(h.q64, s.dim)
+	sr.places = grown(sr.places, s.padded+vec.Lanes)
+	sr.near = grown(sr.near, s.padded+vec.Lanes)
+	sr.square = grown(sr.square, s.padded)
+	sr.q64 = grown(sr.q64, s.dim)
 }
 
 func (s *Scorer) listOf(i int) []neighbour { return s.list[i*s.k : (i+1)*s.k] }
@@ -265,17 +265,17 @@ func (s *Scorer) want(i int, what uint8) {
 
 // all measures the distances from the points of todo, two at a time, and passes them to
 // find.
-func (h *search) all(todo []int32, find func(h *search, i int, d *vec.Distances)) {
+func (sr *search) all(todo []int32, find func(sr *search, i int, d *vec.Distances)) {
 	for ; len(todo) > 0; todo = todo[min(2, len(todo)):] {
 		pair := [2]int{int(todo[0]), int(todo[min(1, len(todo)-1)])}
 		for l, i := range pair {
-			for c := range h.pair[l].Q {
-				h.pair[l].Q[c] = h.columns[c*h.padded+i]
+			for c := range sr.pair[l].Q {
+				sr.pair[l].Q[c] = sr.columns[c*sr.padded+i]
 			}
 		}
-		vec.SqDists(&h.pair[0], &h.pair[1], h.columns, h.padded)
+		vec.SqDists(&sr.pair[0], &sr.pair[1], sr.columns, sr.padded)
 		for l, i := range pair[:min(2, len(todo))] {
-			find(h, i, &h.pair[l])
+			find(sr, i, &sr.pair[l])
 		}
 	}
 }
@@ -283,18 +283,18 @@ func (h *search) all(todo []int32, find func(h *search, i int, d *vec.Distances)
 // candidates puts a superset of point i's k neighbours, in order, with i itself,
 // into places and their distances into near. If equal, they all coincide with i;
 // if not, the k-th neighbour's distance lies between low and high.
-func (h *search) candidates(d *vec.Distances) (n int, low, high float32, equal bool) {
-	t := vec.Bound(d.Low, h.k+1)
-	if equal = t == 0 && h.exact; equal {
-		return vec.AtMost(h.places, h.near, d.D, 0), 0, 0, true
+func (sr *search) candidates(d *vec.Distances) (n int, low, high float32, equal bool) {
+	t := vec.Bound(d.Low, sr.k+1)
+	if equal = t == 0 && sr.exact; equal {
+		return vec.AtMost(sr.places, sr.near, d.D, 0), 0, 0, true
 	}
-	_, t = h.margin(t)
-	n = vec.AtMost(h.places, h.near, d.D, t)
+	_, t = sr.margin(t)
+	n = vec.AtMost(sr.places, sr.near, d.D, t)
 	end := (n + vec.Lanes - 1) / vec.Lanes * vec.Lanes
 	for a := n; a < end; a++ {
-		h.near[a] = t
+		sr.near[a] = t
 	}
-	low, high = h.margin(vec.Rank(h.near[:end], h.k+1))
+	low, high = sr.margin(vec.Rank(sr.near[:end], sr.k+1))
 	return n, low, high, false
 }
 
@@ -308,19 +308,19 @@ func (s *Scorer) margin(d float32) (low, high float32) {
 
 // squares sets s.square to the distances of point i to places, as the
 // definition has them.
-func (h *search) squares(i int, places []int32) []float64 {
-	for c, v := range h.rows[i*h.dim : (i+1)*h.dim] {
-		h.q64[c] = float64(v)
+func (sr *search) squares(i int, places []int32) []float64 {
+	for c, v := range sr.rows[i*sr.dim : (i+1)*sr.dim] {
+		sr.q64[c] = float64(v)
 	}
-	vec.SqDists64(h.square[:len(places)], h.rows, places, h.dim, h.q64)
-	return h.square[:len(places)]
+	vec.SqDists64(sr.square[:len(places)], sr.rows, places, sr.dim, sr.q64)
+	return sr.square[:len(places)]
 }
 
 // makeList makes point i's list, in order of place.
-func (h *search) makeList(i int, d *vec.Distances) {
-	list := h.listOf(i)
-	n, _, high, equal := h.candidates(d)
-	places := h.places[:n]
+func (sr *search) makeList(i int, d *vec.Distances) {
+	list := sr.listOf(i)
+	n, _, high, equal := sr.candidates(d)
+	places := sr.places[:n]
 	if equal {
 		for a := range list {
 			if int(places[a]) == i {
@@ -328,32 +328,32 @@ func (h *search) makeList(i int, d *vec.Distances) {
 			}
 			list[a] = neighbour{0, places[a]}
 		}
-		h.kdist[i] = 0
+		sr.kdist[i] = 0
 		return
 	}
 	m := 0
 	for a, j := range places {
 		places[m] = j
-		if h.near[a] <= high && int(j) != i {
+		if sr.near[a] <= high && int(j) != i {
 			m++
 		}
 	}
 	places = places[:m]
-	squares := h.squares(i, places)
-	if m == h.k {
+	squares := sr.squares(i, places)
+	if m == sr.k {
 		most := 0.0
 		for a, j := range places {
 			list[a] = neighbour{squares[a], j}
 			most = max(most, squares[a])
 		}
-		h.kdist[i] = most
+		sr.kdist[i] = most
 		return
 	}
-	h.found = h.found[:0]
+	sr.found = sr.found[:0]
 	for a, j := range places {
-		h.found = append(h.found, neighbour{squares[a], j})
+		sr.found = append(sr.found, neighbour{squares[a], j})
 	}
-	h.kdist[i] = nearest(list, h.found)
+	sr.kdist[i] = nearest(list, sr.found)
 }
 
 // nearest puts the len(list) nearest of found, which are in order of place, into
@@ -392,14 +392,14 @@ func nearest(list, found []neighbour) float64 {
 
 // findKDist finds point i's squared k-distance. After float32 few points may
 // have it, mostly one.
-func (h *search) findKDist(i int, d *vec.Distances) {
-	n, low, high, equal := h.candidates(d)
+func (sr *search) findKDist(i int, d *vec.Distances) {
+	n, low, high, equal := sr.candidates(d)
 	if equal {
-		h.kdist[i] = 0
+		sr.kdist[i] = 0
 		return
 	}
-	places, m, below := h.places[:n], 0, 0
-	for a, d := range h.near[:n] {
+	places, m, below := sr.places[:n], 0, 0
+	for a, d := range sr.near[:n] {
 		if d < low {
 			below++
 		} else if j := places[a]; d <= high && int(j) != i {
@@ -410,11 +410,11 @@ func (h *search) findKDist(i int, d *vec.Distances) {
 	if low > 0 {
 		below-- // i itself
 	}
-	squares := h.squares(i, places[:m])
+	squares := sr.squares(i, places[:m])
 	if m > 1 {
 		slices.Sort(squares)
 	}
-	h.kdist[i] = squares[h.k-below-1]
+	sr.kdist[i] = squares[sr.k-below-1]
 }
 
 // density computes point i's lrd from its list.

@@ -38,24 +38,24 @@ type Result struct {
 }
 
 // Rows returns the measures as text, each with its name.
-func (l *Result) Rows() (rows [][2]string) {
+func (r *Result) Rows() (rows [][2]string) {
 	row := func(name, format string, args ...any) {
 		rows = append(rows, [2]string{name, fmt.Sprintf(format, args...)})
 	}
-	if l.NotJudged != "" {
-		row("not judged", "%s", l.NotJudged)
+	if r.NotJudged != "" {
+		row("not judged", "%s", r.NotJudged)
 	}
 	for _, p := range Profiles {
-		if m, ok := l.NAB[p.Name]; ok {
+		if m, ok := r.NAB[p.Name]; ok {
 			row("NAB "+strings.ReplaceAll(p.Name, "_", " "), "%.1f from severity %.0f on (%d of %d windows, %d false); %.1f with all", m.Score,
 				m.Severity, m.Found, m.Windows, m.False, m.Configured)
 		}
 	}
-	if m := l.LabelMeasures; m != nil {
-		if l.UCR != nil {
-			row("highest score", "at the anomaly of %d of %d series, %.3f", *l.UCR, l.Series, float64(*l.UCR)/float64(l.Series))
+	if m := r.LabelMeasures; m != nil {
+		if r.UCR != nil {
+			row("highest score", "at the anomaly of %d of %d series, %.3f", *r.UCR, r.Series, float64(*r.UCR)/float64(r.Series))
 		}
-		row("anomalies", "%d opened; %d of %d labelled ones found, %d false", l.Opened, m.Found, m.Runs, m.False)
+		row("anomalies", "%d opened; %d of %d labelled ones found, %d false", r.Opened, m.Found, m.Runs, m.False)
 		row("by sample", "precision %.3f, recall %.3f, F1 %.3f; point-adjusted F1 %.3f", m.Precision, m.Recall, m.F1, m.AdjustedF1)
 		if m.Ranked > 0 {
 			row("ranks", "AUC-ROC %.3f, average precision %.3f, VUS-PR %.3f%s, means of %d series", m.AUC, m.AP, m.Volume,
@@ -69,7 +69,7 @@ func (l *Result) Rows() (rows [][2]string) {
 			row("false anomalies", "%.3f%s in 10,000 samples", 1e4*m.FalsePerSample, m.interval("false_per_sample", 1e4))
 		}
 	}
-	if m := l.Rates; m != nil {
+	if m := r.Rates; m != nil {
 		first, firstRuns := m.First.Times(m.Asked)
 		after, afterRuns := m.After.Times(m.Asked)
 		row("false alarms", "%.2f times the rate of %v in the first %d scores of a series, %.2f times after; counting runs %.2f and %.2f",
@@ -79,8 +79,8 @@ func (l *Result) Rows() (rows [][2]string) {
 				" %.2f by chance, more in %.2f", e.Median, e.Series, e.Within, e.Chance, e.Above)
 		}
 	}
-	if m := l.ChangeMeasures; m != nil {
-		row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", l.Opened, m.Covering,
+	if m := r.ChangeMeasures; m != nil {
+		row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", r.Opened, m.Covering,
 			m.NoneCovering, m.ChangeF1, m.NoneF1)
 	}
 	return rows

@@ -551,9 +551,9 @@ func (s *bandState) innovations(d *sample) {
 }
 
 // unitOr1 returns the unit to divide by.
-func (d *sample) unitOr1() float64 {
-	if d.unit > 0 {
-		return d.unit
+func (s *sample) unitOr1() float64 {
+	if s.unit > 0 {
+		return s.unit
 	}
 	return 1
 }

@@ -109,21 +109,21 @@ func NewBand(p BandParams) (detectors.Detector, error) {
 	return d, nil
 }
 
-func (d *band) Op() detectors.Op        { return OpBand }
-func (d *band) Params() detectors.Words { return d.params }
-func (d *band) Window() int             { return 1 }
-func (d *band) Timed()                  {}
+func (b *band) Op() detectors.Op        { return OpBand }
+func (b *band) Params() detectors.Words { return b.params }
+func (b *band) Window() int             { return 1 }
+func (b *band) Timed()                  {}
 
 // Direct returns the op's CPU form: to copy the state takes as long as some samples.
-func (d *band) Direct() (fill func(r *detectors.Rows), inPlace bool) { return scoreBand, true }
+func (b *band) Direct() (fill func(r *detectors.Rows), inPlace bool) { return scoreBand, true }
 
 // Left returns MinPoints less the samples seen.
-func (d *band) Left(carry detectors.Words) int {
-	return detectors.LeftOf(carry, BandWords, d.p.MinPoints, BandSeen)
+func (b *band) Left(carry detectors.Words) int {
+	return detectors.LeftOf(carry, BandWords, b.p.MinPoints, BandSeen)
 }
 
 // InSeason reports whether each value has a period in use.
-func (d *band) InSeason(carry detectors.Words) bool {
+func (b *band) InSeason(carry detectors.Words) bool {
 	for at := 0; at < len(carry); at += BandWords {
 		if !BandInSeason(carry[at:]) {
 			return false
@@ -133,8 +133,8 @@ func (d *band) InSeason(carry detectors.Words) bool {
 }
 
 // Size returns the scores and what else there is of a task. Dim counts the time.
-func (d *band) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	if n, ok = d.Steady.Size(v); ok {
+func (b *band) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if n, ok = b.Steady.Size(v); ok {
 		n.Carry, n.Detail = (v.Dim-1)*BandWords, bandDetail*(v.Dim-1)*v.Fresh
 	}
 	return n, ok
@@ -146,7 +146,7 @@ func bandDetailOf(r *detectors.Rows, fresh, field int) detectors.Words {
 }
 
 // Explain expects what the period has. The contribution of a value is its score divided by the sum of all.
-func (d *band) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
+func (b *band) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
 	row := r.X64[r.Row(fresh)*r.Dim+1:]
 	if !(detectors.SharesOf(row, r.Detail.F32()[bandDetail*fresh*(r.Dim-1):], bandDetail, expected, contribution) > 0) {
 		return detectors.Part{}, false
@@ -157,7 +157,7 @@ func (d *band) Explain(r detectors.Rows, fresh, _ int, expected, contribution []
 }
 
 // Predict returns what the period in use expects, from the first score on.
-func (d *band) Predict(r detectors.Rows, fresh int) (expected, spread float64) {
+func (b *band) Predict(r detectors.Rows, fresh int) (expected, spread float64) {
 	w := bandDetailOf(&r, fresh, 0)
 	if score := w.Float32(1); score != score {
 		return math.NaN(), math.NaN()
@@ -186,7 +186,7 @@ func statisticName(k int) string {
 
 // Describe returns the period in use, the expected value with its usual deviation, and which statistic has the score, of the field with the
 // largest score.
-func (d *band) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+func (b *band) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
 	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row)}
 	at := -1

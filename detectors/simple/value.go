@@ -56,27 +56,27 @@ func NewValue(window int, below bool) (detectors.Detector, error) {
 	return &value{detectors.Steady{Least: window, From: window - 1}, words}, nil
 }
 
-func (d *value) Op() detectors.Op        { return OpValue }
-func (d *value) Params() detectors.Words { return d.params }
-func (d *value) Window() int             { return d.Least }
+func (v *value) Op() detectors.Op        { return OpValue }
+func (v *value) Params() detectors.Words { return v.params }
+func (v *value) Window() int             { return v.Least }
 
 // Direct returns the op's definition, which is its CPU form.
-func (d *value) Direct() (fill func(r *detectors.Rows), inPlace bool) { return scoreValue, false }
+func (v *value) Direct() (fill func(r *detectors.Rows), inPlace bool) { return scoreValue, false }
 
 // Incomplete marks the detector as one that leaves out missing values.
-func (d *value) Incomplete() {}
+func (v *value) Incomplete() {}
 
 // Locate returns the scored row: a score of another program is about all that it covers, to the same degree.
-func (d *value) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
-	e := d.Describe(r, fresh)
+func (v *value) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+	e := v.Describe(r, fresh)
 	copy(contribution, e.Fields)
 	return e.Part, e.Fields != nil
 }
 
 // Describe returns the value with the largest score.
-func (d *value) Describe(r detectors.Rows, fresh int) detectors.Evidence {
+func (v *value) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.Least + 1, To: row, Part: detectors.Part{Row: row, From: row - d.Least + 1, To: row}}
+	e := detectors.Evidence{From: row - v.Least + 1, To: row, Part: detectors.Part{Row: row, From: row - v.Least + 1, To: row}}
 	most, at := math.NaN(), 0
 	for c, x := range r.X64[row*r.Dim:][:r.Dim] {
 		if r.Params[0] != 0 {

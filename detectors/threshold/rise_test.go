@@ -13,18 +13,18 @@ type rising struct {
 	reported float32     // 0: nothing was said
 }
 
-func (d *rising) risen(t float32) (from float32) {
+func (r *rising) risen(t float32) (from float32) {
 	if !(t > 0) || math.IsInf(float64(t), 1) {
 		return 0
 	}
-	if d.reported > 0 && t < d.reported/3 {
-		d.reported, d.rounds = 0, [][]float32{nil}
+	if r.reported > 0 && t < r.reported/3 {
+		r.reported, r.rounds = 0, [][]float32{nil}
 	}
-	last := len(d.rounds) - 1
-	d.rounds[last] = append(d.rounds[last], t)
-	if from = d.reported; from == 0 {
+	last := len(r.rounds) - 1
+	r.rounds[last] = append(r.rounds[last], t)
+	if from = r.reported; from == 0 {
 		from = t
-		for _, round := range d.rounds[max(0, last-1):] {
+		for _, round := range r.rounds[max(0, last-1):] {
 			for _, was := range round {
 				from = min(from, was)
 			}
@@ -33,7 +33,7 @@ func (d *rising) risen(t float32) (from float32) {
 	if t < 10*from {
 		return 0
 	}
-	d.reported = t
+	r.reported = t
 	return 10 * from / 10
 }
 

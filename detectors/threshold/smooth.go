@@ -13,29 +13,29 @@ const MaxSmoothing = 4096
 const smoothHead = 2
 
 // Size returns the length of a state; 0 where nothing is smoothed.
-func (n Smoothing) Size() int {
-	if n < 2 {
+func (s Smoothing) Size() int {
+	if s < 2 {
 		return 0
 	}
-	return smoothHead + int(n)
+	return smoothHead + int(s)
 }
 
 // Add adds a score to a state and returns the mean of the last n, summed from the oldest to the
 // newest in float64. It returns NaN while there are fewer: a mean of few scatters more than those that follow,
 // and would be the highest of a history. A score of NaN is left out, and gives NaN; infinite scores are
 // taken as the largest finite ones.
-func (n Smoothing) Add(state []uint64, score float32) float32 {
-	if n < 2 || score != score {
+func (s Smoothing) Add(state []uint64, score float32) float32 {
+	if s < 2 || score != score {
 		return score
 	}
 	score = max(-math.MaxFloat32, min(math.MaxFloat32, score))
-	ring, next := state[smoothHead:smoothHead+int(n)], int(state[1])
+	ring, next := state[smoothHead:smoothHead+int(s)], int(state[1])
 	ring[next] = uint64(math.Float32bits(score))
-	if next++; next == int(n) {
+	if next++; next == int(s) {
 		next = 0
 	}
-	state[0], state[1] = min(state[0]+1, uint64(n)), uint64(next)
-	if state[0] < uint64(n) {
+	state[0], state[1] = min(state[0]+1, uint64(s)), uint64(next)
+	if state[0] < uint64(s) {
 		return float32(math.NaN())
 	}
 	sum := 0.0
@@ -44,26 +44,26 @@ func (n Smoothing) Add(state []uint64, score float32) float32 {
 			sum += float64(math.Float32frombits(uint32(w)))
 		}
 	}
-	return float32(sum / float64(n))
+	return float32(sum / float64(s))
 }
 
 // Left returns how many scores must be added to a state before there is a mean; nil is a state without any.
-func (n Smoothing) Left(state []uint64) int {
-	if n < 2 || len(state) == 0 {
-		return max(1, int(n))
+func (s Smoothing) Left(state []uint64) int {
+	if s < 2 || len(state) == 0 {
+		return max(1, int(s))
 	}
-	return int(n) - int(state[0])
+	return int(s) - int(state[0])
 }
 
 // Valid reports whether Add can continue with a stored state.
-func (n Smoothing) Valid(state []uint64) bool {
-	if len(state) != n.Size() {
+func (s Smoothing) Valid(state []uint64) bool {
+	if len(state) != s.Size() {
 		return false
 	}
 	if len(state) == 0 {
 		return true
 	}
-	if state[0] > uint64(n) || state[1] >= uint64(n) || state[0] < uint64(n) && state[1] != state[0] {
+	if state[0] > uint64(s) || state[1] >= uint64(s) || state[0] < uint64(s) && state[1] != state[0] {
 		return false
 	}
 	for _, w := range state[smoothHead:] {

@@ -208,11 +208,11 @@ func (l *life) course(in *Input) Course {
 	return Course{Peak: float64(v.Score), Samples: v.Samples, Range: r.Width(), Held: r.held()}
 }
 
-func (v *Leader) append(b []byte) []byte {
-	b = appendText(b, v.Member)
-	b = binary.AppendUvarint(b, uint64(v.Samples))
-	b = binary.AppendVarint(b, v.PeakTime)
-	return appendFloats(b, v.Score, v.Threshold)
+func (l *Leader) append(b []byte) []byte {
+	b = appendText(b, l.Member)
+	b = binary.AppendUvarint(b, uint64(l.Samples))
+	b = binary.AppendVarint(b, l.PeakTime)
+	return appendFloats(b, l.Score, l.Threshold)
 }
 
 func decodeLeader(d *changelog.Decoder) *Leader {

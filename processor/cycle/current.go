@@ -34,21 +34,21 @@ func NewCurrent[P comparable](empty func() *Cycle[P], r Room) *Current[P] {
 
 // enter waits for room in the open cycle and returns it; the cycle stays open until leave.
 // It returns ErrStale for an old epoch.
-func (cs *Current[P]) enter(ctx context.Context, epoch uint64) (*Cycle[P], error) {
+func (cr *Current[P]) enter(ctx context.Context, epoch uint64) (*Cycle[P], error) {
 	for {
-		cs.mu.RLock()
-		if cs.epoch != epoch {
-			cs.mu.RUnlock()
+		cr.mu.RLock()
+		if cr.epoch != epoch {
+			cr.mu.RUnlock()
 			return nil, ErrStale
 		}
-		c, swapped := cs.open, cs.swapped
+		c, swapped := cr.open, cr.swapped
 		c.mu.Lock()
 		full := c.full
 		c.mu.Unlock()
 		if !full {
 			return c, nil
 		}
-		cs.mu.RUnlock()
+		cr.mu.RUnlock()
 		select {
 		case <-swapped:
 		case <-ctx.Done():
@@ -58,48 +58,48 @@ func (cs *Current[P]) enter(ctx context.Context, epoch uint64) (*Cycle[P], error
 }
 
 // leave allows the cycle that enter returned to be closed.
-func (cs *Current[P]) leave() { cs.mu.RUnlock() }
+func (cr *Current[P]) leave() { cr.mu.RUnlock() }
 
 // announce signals to the main goroutine that the open cycle is not empty.
-func (cs *Current[P]) announce() {
+func (cr *Current[P]) announce() {
 	select {
-	case cs.ready <- struct{}{}:
+	case cr.ready <- struct{}{}:
 	default:
 	}
 }
 
 // now returns the epoch.
-func (cs *Current[P]) now() uint64 {
-	cs.mu.RLock()
-	defer cs.mu.RUnlock()
-	return cs.epoch
+func (cr *Current[P]) now() uint64 {
+	cr.mu.RLock()
+	defer cr.mu.RUnlock()
+	return cr.epoch
 }
 
 // Room returns the capacity of the open cycle.
-func (cs *Current[P]) Room() Room {
-	cs.mu.RLock()
-	defer cs.mu.RUnlock()
-	return cs.open.Room
+func (cr *Current[P]) Room() Room {
+	cr.mu.RLock()
+	defer cr.mu.RUnlock()
+	return cr.open.Room
 }
 
 // Ready delivers when the open cycle is not empty.
-func (cs *Current[P]) Ready() <-chan struct{} { return cs.ready }
+func (cr *Current[P]) Ready() <-chan struct{} { return cr.ready }
 
 // Reuse keeps an empty cycle, to be the next open one; nil frees the one that is kept. Only the goroutine that closes
 // cycles calls it.
-func (cs *Current[P]) Reuse(c *Cycle[P]) { cs.spare = c }
+func (cr *Current[P]) Reuse(c *Cycle[P]) { cr.spare = c }
 
 // Read calls f while no call of Write is running, and Write calls f while no partition is adding.
-func (cs *Current[P]) Read(f func()) {
-	cs.mu.RLock()
-	defer cs.mu.RUnlock()
+func (cr *Current[P]) Read(f func()) {
+	cr.mu.RLock()
+	defer cr.mu.RUnlock()
 	f()
 }
 
 // Write changes what partitions read while they add; see Read.
-func (cs *Current[P]) Write(f func()) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+func (cr *Current[P]) Write(f func()) {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
 	f()
 }
 
@@ -110,41 +110,41 @@ const promptBytes = 4 << 20
 
 // Prompt reports whether the open cycle should be committed as soon as the last
 // commit is done, regardless of the commit interval.
-func (cs *Current[P]) Prompt() bool {
-	cs.mu.RLock()
-	defer cs.mu.RUnlock()
-	cs.open.mu.Lock()
-	defer cs.open.mu.Unlock()
-	return cs.open.full || cs.open.Bytes >= promptBytes
+func (cr *Current[P]) Prompt() bool {
+	cr.mu.RLock()
+	defer cr.mu.RUnlock()
+	cr.open.mu.Lock()
+	defer cr.open.mu.Unlock()
+	return cr.open.full || cr.open.Bytes >= promptBytes
 }
 
 // Close returns the open cycle and puts an empty one with room for r in its place.
-func (cs *Current[P]) Close(r Room) *Cycle[P] {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	c := cs.open
-	if cs.open = cs.spare; cs.open == nil {
-		cs.open = cs.make()
+func (cr *Current[P]) Close(r Room) *Cycle[P] {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	c := cr.open
+	if cr.open = cr.spare; cr.open == nil {
+		cr.open = cr.make()
 	}
-	cs.spare = nil
-	cs.swap(r)
+	cr.spare = nil
+	cr.swap(r)
 	return c
 }
 
 // Abandon begins a new epoch with an empty open cycle.
-func (cs *Current[P]) Abandon(r Room) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.epoch++
-	cs.open = cs.make()
-	cs.swap(r)
+func (cr *Current[P]) Abandon(r Room) {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	cr.epoch++
+	cr.open = cr.make()
+	cr.swap(r)
 }
 
 // swap gives the new open cycle room for r, and wakes those that wait for it. mu is held.
-func (cs *Current[P]) swap(r Room) {
-	cs.open.Room = r
-	close(cs.swapped)
-	cs.swapped = make(chan struct{})
+func (cr *Current[P]) swap(r Room) {
+	cr.open.Room = r
+	close(cr.swapped)
+	cr.swapped = make(chan struct{})
 }
 
 // Handle is a partition's handle of the open cycle. One goroutine uses it.

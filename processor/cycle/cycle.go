@@ -51,12 +51,12 @@ type Result struct {
 }
 
 // Extend adds the results that follow.
-func (have *Result) Extend(r *Result) {
-	have.Advance = have.Advance || r.Advance
-	have.Next, have.Leader, have.Floor = r.Next, r.Leader, r.Floor
-	have.Incarnation, have.Window = r.Incarnation, r.Window
-	have.Work.Add(&r.Work)
-	have.Traceparents = append(have.Traceparents, r.Traceparents[:min(len(r.Traceparents), MaxTraceparents-len(have.Traceparents))]...)
+func (rs *Result) Extend(r *Result) {
+	rs.Advance = rs.Advance || r.Advance
+	rs.Next, rs.Leader, rs.Floor = r.Next, r.Leader, r.Floor
+	rs.Incarnation, rs.Window = r.Incarnation, r.Window
+	rs.Work.Add(&r.Work)
+	rs.Traceparents = append(rs.Traceparents, r.Traceparents[:min(len(r.Traceparents), MaxTraceparents-len(rs.Traceparents))]...)
 }
 
 // New returns an empty cycle, whose batches newBatches builds.

@@ -159,22 +159,22 @@ type target struct {
 }
 
 // batches returns the batches of a series' partition, which it locks.
-func (g *target) batches(k *state.Key, name []byte) *record.Batches {
+func (t *target) batches(k *state.Key, name []byte) *record.Batches {
 	if k.Tag == 0 {
-		k.Tag = 1 + uint32(kafka.Partition(name, len(g.sinks)))
+		k.Tag = 1 + uint32(kafka.Partition(name, len(t.sinks)))
 	}
-	if to := int(k.Tag - 1); to != g.part {
-		g.unlock()
-		g.b = g.p.lock(&g.sinks[to], g.topic, g.input)
-		g.part, g.locked = to, &g.sinks[to]
+	if to := int(k.Tag - 1); to != t.part {
+		t.unlock()
+		t.b = t.p.lock(&t.sinks[to], t.topic, t.input)
+		t.part, t.locked = to, &t.sinks[to]
 	}
-	return g.b
+	return t.b
 }
 
-func (g *target) unlock() {
-	if g.locked != nil {
-		g.locked.mu.Unlock()
-		g.locked = nil
+func (t *target) unlock() {
+	if t.locked != nil {
+		t.locked.mu.Unlock()
+		t.locked = nil
 	}
 }
 

@@ -16,20 +16,20 @@ type backoff struct{ first, most, next time.Duration }
 func newBackoff(first, most time.Duration) backoff { return backoff{first: first, most: most} }
 
 // Next returns how long to wait before the next attempt: between half of the delay and all of it.
-func (d *backoff) Next() time.Duration {
-	if d.next == 0 {
-		d.next = d.first
+func (b *backoff) Next() time.Duration {
+	if b.next == 0 {
+		b.next = b.first
 	}
-	now := d.next
-	d.next = min(2*now, d.most)
+	now := b.next
+	b.next = min(2*now, b.most)
 	return now/2 + rand.N(now/2+1)
 }
 
 // Reset returns the delay to its first value after a success.
-func (d *backoff) Reset() { d.next = 0 }
+func (b *backoff) Reset() { b.next = 0 }
 
 // Wait sleeps for Next, or returns the cause of the context's end.
-func (d *backoff) Wait(ctx context.Context) error { return sleep(ctx, d.Next()) }
+func (b *backoff) Wait(ctx context.Context) error { return sleep(ctx, b.Next()) }
 
 // sleep waits for d, or returns the cause of the context's end.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -167,16 +167,16 @@ func markersDelay(waited time.Duration) time.Duration {
 }
 
 // wait waits before the next try after err, or returns err with why there is none.
-func (w *patience) wait(ctx context.Context, err error) error {
-	waited := time.Since(w.began)
-	if w.limit > 0 && waited > w.limit {
-		return fmt.Errorf("%w; tried for %v", err, w.limit)
+func (p *patience) wait(ctx context.Context, err error) error {
+	waited := time.Since(p.began)
+	if p.limit > 0 && waited > p.limit {
+		return fmt.Errorf("%w; tried for %v", err, p.limit)
 	}
 	var end error
 	if errors.Is(err, kafkago.ConcurrentTransactions) { // coordinators and leaders take longer to move
 		end = sleep(ctx, markersDelay(waited))
 	} else {
-		end = w.slow.Wait(ctx)
+		end = p.slow.Wait(ctx)
 	}
 	if end != nil {
 		return fmt.Errorf("%w; gave up: %w", err, end)

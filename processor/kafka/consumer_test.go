@@ -132,36 +132,36 @@ func startConsumer(t testing.TB, l *ledger, c *Client, name string, cfg GroupCon
 	return x
 }
 
-func (x *consumer) run() {
-	defer close(x.done)
-	for e := range x.m.Events() {
-		x.mu.Lock()
-		x.events = append(x.events, e)
-		x.mu.Unlock()
+func (c *consumer) run() {
+	defer close(c.done)
+	for e := range c.m.Events() {
+		c.mu.Lock()
+		c.events = append(c.events, e)
+		c.mu.Unlock()
 		switch e.Kind {
 		case Assigned:
-			x.l.grant(x.name, e.Partitions)
+			c.l.grant(c.name, e.Partitions)
 		case Revoked:
 			// Others of this consumer go on while one set is handed over.
 			go func() {
-				if x.hand != nil {
-					x.hand(x, e)
+				if c.hand != nil {
+					c.hand(c, e)
 				}
-				x.l.drop(x.name, e.Partitions)
+				c.l.drop(c.name, e.Partitions)
 				e.Done()
 			}()
 		case Lost:
-			x.l.drop(x.name, e.Partitions)
+			c.l.drop(c.name, e.Partitions)
 			e.Done()
 		}
 	}
-	x.l.dropAll(x.name)
+	c.l.dropAll(c.name)
 }
 
-func (x *consumer) count(kind GroupEventKind) (events int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, e := range x.events {
+func (c *consumer) count(kind GroupEventKind) (events int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.events {
 		if e.Kind == kind {
 			events++
 		}
@@ -169,12 +169,12 @@ func (x *consumer) count(kind GroupEventKind) (events int) {
 	return events
 }
 
-func (x *consumer) stop(t testing.TB) {
+func (c *consumer) stop(t testing.TB) {
 	t.Helper()
-	if err := x.m.Leave(brokertest.Within(t, 30*time.Second)); err != nil {
-		t.Errorf("%s leaves: %v", x.name, err)
+	if err := c.m.Leave(brokertest.Within(t, 30*time.Second)); err != nil {
+		t.Errorf("%s leaves: %v", c.name, err)
 	}
-	<-x.done
+	<-c.done
 }
 
 // commit commits an offset for partitions with the member's generation.

@@ -119,10 +119,10 @@ const topicIDsVersion = 12
 
 func (*topicIDs) ApiKey() protocol.ApiKey { return protocol.Metadata }
 
-func (q *topicIDs) Exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
+func (d *topicIDs) Exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
 	b := appendRequest(nil, protocol.Metadata, topicIDsVersion, correlation, clientID, true)
-	b = binary.AppendUvarint(b, uint64(len(q.topics)+1))
-	for _, t := range q.topics {
+	b = binary.AppendUvarint(b, uint64(len(d.topics)+1))
+	for _, t := range d.topics {
 		b = append(b, make([]byte, len(topicID{}))...) // asked for by name
 		b = appendCompactString(b, t)
 		b = append(b, 0) // no tagged fields
@@ -163,24 +163,24 @@ func (q *topicIDs) Exchange(rw io.ReadWriter, _ int16, correlation int32, client
 		r.Int32() // permissions
 		r.Tags()
 		if code == 0 {
-			q.ids[name] = id
+			d.ids[name] = id
 		}
 	}
 	r.Tags()
-	return q, r.End()
+	return d, r.End()
 }
 
 // beat sends a heartbeat, which joins the group where the member is not in it.
-func (s *membership) beat(ctx context.Context) {
-	m := s.m
-	s.mustJoin = false
-	if s.memberID == "" {
-		s.memberID = rand.Text()
+func (mm *membership) beat(ctx context.Context) {
+	m := mm.m
+	mm.mustJoin = false
+	if mm.memberID == "" {
+		mm.memberID = rand.Text()
 	}
-	h := s.newHeartbeat(max(s.generation, joiningEpoch))
-	held := slices.Clone(s.held)
+	h := mm.newHeartbeat(max(mm.generation, joiningEpoch))
+	held := slices.Clone(mm.held)
 	timeout := min(m.c.RequestTimeout(), max(m.cfg.SessionTimeout/3, 500*time.Millisecond))
-	s.request(ctx, "beat", timeout, h, func() error {
+	mm.request(ctx, "beat", timeout, h, func() error {
 		for _, tp := range held {
 			if id, ok := m.ids[tp.Topic]; ok {
 				h.owned[id] = append(h.owned[id], tp.Partition)
@@ -198,10 +198,10 @@ func (s *membership) beat(ctx context.Context) {
 	})
 }
 
-func (s *membership) newHeartbeat(epoch int32) *consumerHeartbeat {
-	cfg := &s.m.cfg
-	return &consumerHeartbeat{group: cfg.Group, memberID: s.memberID, instanceID: cfg.InstanceID, epoch: epoch,
-		rebalance: cfg.RebalanceTimeout, topics: s.topics, owned: map[topicID][]int32{}}
+func (mm *membership) newHeartbeat(epoch int32) *consumerHeartbeat {
+	cfg := &mm.m.cfg
+	return &consumerHeartbeat{group: cfg.Group, memberID: mm.memberID, instanceID: cfg.InstanceID, epoch: epoch,
+		rebalance: cfg.RebalanceTimeout, topics: mm.topics, owned: map[topicID][]int32{}}
 }
 
 // named returns an assignment with the topics' names. A topic that does not exist any more is left out.

@@ -134,26 +134,26 @@ func (c *Client) Coordinator(group string) Coordinator { return Coordinator{c.co
 // is not known and forgotten if it does not answer. The error of a look-up has no code:
 // what a broker answers to FindCoordinator (COORDINATOR_NOT_AVAILABLE, say) is not the
 // group's answer to m. Its class is Unknown, or Fatal where it cannot succeed.
-func (k Coordinator) RoundTripWithin(ctx context.Context, timeout time.Duration, m protocol.Message) (protocol.Message, error) {
-	broker, err := k.c.find(ctx, groupCoordinator, k.group)
+func (c Coordinator) RoundTripWithin(ctx context.Context, timeout time.Duration, m protocol.Message) (protocol.Message, error) {
+	broker, err := c.c.find(ctx, groupCoordinator, c.group)
 	if err != nil {
 		if ClassOf(err) != Fatal {
 			err = &unfound{err}
 		}
 		return nil, err
 	}
-	res, err := k.c.cluster.RoundTripWithin(ctx, timeout, broker, m)
+	res, err := c.c.cluster.RoundTripWithin(ctx, timeout, broker, m)
 	if err != nil {
-		k.Forget()
+		c.Forget()
 	}
 	return res, err
 }
 
 // broker returns the broker that coordinates the group as far as it is known; -1: it is not.
-func (k Coordinator) broker() int32 {
-	k.c.mu.RLock()
-	defer k.c.mu.RUnlock()
-	if id, ok := k.c.known[coordinatorKey{groupCoordinator, k.group}]; ok {
+func (c Coordinator) broker() int32 {
+	c.c.mu.RLock()
+	defer c.c.mu.RUnlock()
+	if id, ok := c.c.known[coordinatorKey{groupCoordinator, c.group}]; ok {
 		return id
 	}
 	return -1
@@ -161,10 +161,10 @@ func (k Coordinator) broker() int32 {
 
 // Forget makes the next request look the coordinator up: after NOT_COORDINATOR, and
 // whenever an answer says that another broker may know better.
-func (k Coordinator) Forget() { k.c.forget(groupCoordinator, k.group) }
+func (c Coordinator) Forget() { c.c.forget(groupCoordinator, c.group) }
 
 // unfound is the error of a look-up. It does not unwrap, so that its code is not taken
 // for the coordinator's.
 type unfound struct{ err error }
 
-func (e *unfound) Error() string { return e.err.Error() }
+func (u *unfound) Error() string { return u.err.Error() }

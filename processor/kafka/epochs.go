@@ -62,8 +62,8 @@ func keepsEpochs(c *Cluster) bool {
 
 // ask sends the questions to a broker. They are answered from memory, and needed to get away from
 // a leader that hangs: a sixth of the usual time has to do, as for metadata.
-func (q *epochEnds) ask(ctx context.Context, c *Cluster, broker int32) error {
-	_, err := c.RoundTripWithin(ctx, c.RequestTimeout()/6, broker, q)
+func (e *epochEnds) ask(ctx context.Context, c *Cluster, broker int32) error {
+	_, err := c.RoundTripWithin(ctx, c.RequestTimeout()/6, broker, e)
 	return err
 }
 
@@ -85,14 +85,14 @@ type epochEnd struct {
 
 func (*epochEnds) ApiKey() protocol.ApiKey { return protocol.OffsetForLeaderEpoch }
 
-func (q *epochEnds) Exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
+func (e *epochEnds) Exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
 	be := binary.BigEndian
 	b := appendRequest(nil, protocol.OffsetForLeaderEpoch, offsetForLeaderEpochVersion, correlation, clientID, false)
 	b = be.AppendUint32(b, 0xffffffff) // replica id: a consumer
 	topics := len(b)
 	b = be.AppendUint32(b, 0)
 	n := uint32(0)
-	for rest := q.parts; len(rest) > 0; n++ {
+	for rest := e.parts; len(rest) > 0; n++ {
 		k := 1
 		for k < len(rest) && rest[k].tp.Topic == rest[0].tp.Topic {
 			k++
@@ -118,29 +118,29 @@ func (q *epochEnds) Exchange(rw io.ReadWriter, _ int16, correlation int32, clien
 			code := kafkago.Error(r.Int16())
 			tp := record.TP{Topic: topic, Partition: r.Int32()}
 			last, end := record.EpochOf(r.Int32()), r.Int64()
-			if i := slices.IndexFunc(q.parts, func(p epochEnd) bool { return p.tp == tp }); i >= 0 {
-				p := &q.parts[i]
+			if i := slices.IndexFunc(e.parts, func(p epochEnd) bool { return p.tp == tp }); i >= 0 {
+				p := &e.parts[i]
 				p.answered, p.code, p.last, p.end = true, code, last, end
 			}
 		}
 	}
-	return q, r.End()
+	return e, r.End()
 }
 
 // diverged judges the position by the response; nil: the log has what was read before
 // it.
-func (p *epochEnd) diverged() *DivergedError {
+func (e *epochEnd) diverged() *DivergedError {
 	switch {
-	case p.last == 0 || p.end < 0:
+	case e.last == 0 || e.end < 0:
 		// A leader begins its own epoch with its term, so it knows every epoch up to
 		// that. A broker that denies one of those does not keep epochs as Kafka does,
 		// and its response says nothing about the log.
-		if p.epoch <= p.current {
+		if e.epoch <= e.current {
 			return nil
 		}
-		return &DivergedError{TP: p.tp, Offset: p.position, Epoch: p.epoch, End: -1}
-	case p.end < p.position:
-		return &DivergedError{TP: p.tp, Offset: p.position, Epoch: p.epoch, End: p.end}
+		return &DivergedError{TP: e.tp, Offset: e.position, Epoch: e.epoch, End: -1}
+	case e.end < e.position:
+		return &DivergedError{TP: e.tp, Offset: e.position, Epoch: e.epoch, End: e.end}
 	}
 	return nil
 }

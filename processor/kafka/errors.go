@@ -166,8 +166,8 @@ type classed struct {
 	err   error
 }
 
-func (e *classed) Error() string { return e.err.Error() }
-func (e *classed) Unwrap() error { return e.err }
+func (c *classed) Error() string { return c.err.Error() }
+func (c *classed) Unwrap() error { return c.err }
 
 // ClassOf returns the class of an error of this package and of those that stand on it.
 // Of several errors the gravest counts.

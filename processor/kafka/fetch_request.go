@@ -57,27 +57,27 @@ const minFetch, maxFetch = 4, 11
 
 func (*fetchRequest) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
-func (q *fetchRequest) Exchange(rw io.ReadWriter, version int16, correlation int32, clientID string) (protocol.Message, error) {
+func (f *fetchRequest) Exchange(rw io.ReadWriter, version int16, correlation int32, clientID string) (protocol.Message, error) {
 	if version < minFetch || version > maxFetch {
 		return nil, fmt.Errorf("the broker has Fetch up to v%d; v%d to v%d are supported (Kafka 0.11 to 4.x): %w",
 			version, minFetch, maxFetch, kafkago.UnsupportedVersion)
 	}
-	q.out = q.encode(q.out[:0], version, correlation, clientID)
-	if err := writeRequest(rw, q.out); err != nil {
+	f.out = f.encode(f.out[:0], version, correlation, clientID)
+	if err := writeRequest(rw, f.out); err != nil {
 		return nil, err
 	}
-	return q, q.decode(rw, version, correlation)
+	return f, f.decode(rw, version, correlation)
 }
 
-func (q *fetchRequest) encode(b []byte, version int16, correlation int32, clientID string) []byte {
+func (f *fetchRequest) encode(b []byte, version int16, correlation int32, clientID string) []byte {
 	be := binary.BigEndian
 	b = appendRequest(b, protocol.Fetch, version, correlation, clientID, false)
 	b = be.AppendUint32(b, 0xffffffff) // replica id: a consumer
-	b = be.AppendUint32(b, uint32(q.maxWait.Milliseconds()))
+	b = be.AppendUint32(b, uint32(f.maxWait.Milliseconds()))
 	b = be.AppendUint32(b, 1) // any data ends the wait
-	b = be.AppendUint32(b, uint32(q.maxBytes))
+	b = be.AppendUint32(b, uint32(f.maxBytes))
 	isolation := byte(0)
-	if q.committed {
+	if f.committed {
 		isolation = 1
 	}
 	b = append(b, isolation)
@@ -86,13 +86,13 @@ func (q *fetchRequest) encode(b []byte, version int16, correlation int32, client
 		b = be.AppendUint32(b, 0xffffffff) // session epoch: no session
 	}
 	topics := 0
-	for i := range q.parts {
-		if i == 0 || q.parts[i].tp.Topic != q.parts[i-1].tp.Topic {
+	for i := range f.parts {
+		if i == 0 || f.parts[i].tp.Topic != f.parts[i-1].tp.Topic {
 			topics++
 		}
 	}
 	b = be.AppendUint32(b, uint32(topics))
-	for rest := q.parts; len(rest) > 0; {
+	for rest := f.parts; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].tp.Topic == rest[0].tp.Topic {
 			n++
@@ -122,24 +122,24 @@ func (q *fetchRequest) encode(b []byte, version int16, correlation int32, client
 	return b
 }
 
-func (q *fetchRequest) decode(from io.Reader, version int16, correlation int32) error {
-	r := &q.in
+func (f *fetchRequest) decode(from io.Reader, version int16, correlation int32) error {
+	r := &f.in
 	if err := r.ReadHeader(from, correlation, false); err != nil {
 		return err
 	}
-	q.throttle = time.Duration(r.Int32()) * time.Millisecond
-	q.code = 0
+	f.throttle = time.Duration(r.Int32()) * time.Millisecond
+	f.code = 0
 	if version >= 7 {
-		q.code = kafkago.Error(r.Int16())
+		f.code = kafkago.Error(r.Int16())
 		r.Int32() // session id
 	}
 	at := 0 // responses are in the order of the request
 	for n := r.Count(6); n > 0 && r.Err() == nil; n-- {
-		topic := q.topic(r.String16())
+		topic := f.topic(r.String16())
 		for n := r.Count(30); n > 0 && r.Err() == nil; n-- {
 			tp := record.TP{Topic: topic, Partition: r.Int32()}
 			var p *part
-			p, at = q.part(tp, at)
+			p, at = f.part(tp, at)
 			*p = part{tp: tp, offset: p.offset, leader: p.leader, maxBytes: p.maxBytes, answered: true}
 			p.code = kafkago.Error(r.Int16())
 			p.highWatermark = r.Int64()
@@ -170,10 +170,10 @@ func (q *fetchRequest) decode(from io.Reader, version int16, correlation int32) 
 }
 
 // topic returns the request's own string, so that none is made for each response.
-func (q *fetchRequest) topic(name []byte) string {
-	for i := range q.parts {
-		if q.parts[i].tp.Topic == string(name) {
-			return q.parts[i].tp.Topic
+func (f *fetchRequest) topic(name []byte) string {
+	for i := range f.parts {
+		if f.parts[i].tp.Topic == string(name) {
+			return f.parts[i].tp.Topic
 		}
 	}
 	return string(name)
@@ -182,10 +182,10 @@ func (q *fetchRequest) topic(name []byte) string {
 // part finds a partition of the request, beginning at index at, and returns the
 // index to begin at the next time. A partition that was not asked for gets a part that
 // nobody reads.
-func (q *fetchRequest) part(tp record.TP, at int) (*part, int) {
-	for i := range q.parts {
-		if k := (at + i) % len(q.parts); q.parts[k].tp == tp {
-			return &q.parts[k], k + 1
+func (f *fetchRequest) part(tp record.TP, at int) (*part, int) {
+	for i := range f.parts {
+		if k := (at + i) % len(f.parts); f.parts[k].tp == tp {
+			return &f.parts[k], k + 1
 		}
 	}
 	return new(part), at

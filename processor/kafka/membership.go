@@ -94,219 +94,219 @@ func newMembership(m *Member) *membership {
 }
 
 // loop runs the membership to its end. A nil error is the end that Leave asks for.
-func (s *membership) loop(ctx context.Context) error {
+func (mm *membership) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		s.reconcile()
-		if s.leaving != nil {
-			if len(s.held) == 0 && len(s.queue) == 0 {
-				s.leaveGroup(ctx)
+		mm.reconcile()
+		if mm.leaving != nil {
+			if len(mm.held) == 0 && len(mm.queue) == 0 {
+				mm.leaveGroup(ctx)
 				return nil
 			}
-			if err := s.leaving.Err(); err != nil {
-				s.leaveGroup(ctx)
-				return fmt.Errorf("kafka: group %q: left with %d partitions not handed over: %w", s.m.cfg.Group, len(s.held), err)
+			if err := mm.leaving.Err(); err != nil {
+				mm.leaveGroup(ctx)
+				return fmt.Errorf("kafka: group %q: left with %d partitions not handed over: %w", mm.m.cfg.Group, len(mm.held), err)
 			}
 		}
 		now := time.Now()
-		s.expire(now)
-		s.start(ctx, now)
-		timer.Reset(time.Until(s.next()))
-		s.m.spare.Store(s.synced && len(s.held) == 0 && len(s.queue) == 0 &&
-			(s.waiting() || now.Sub(s.alive) <= s.m.cfg.SessionTimeout))
+		mm.expire(now)
+		mm.start(ctx, now)
+		timer.Reset(time.Until(mm.next()))
+		mm.m.spare.Store(mm.synced && len(mm.held) == 0 && len(mm.queue) == 0 &&
+			(mm.waiting() || now.Sub(mm.alive) <= mm.m.cfg.SessionTimeout))
 
 		// Channels that do not apply at the moment are nil: select ignores them.
 		var deliver chan<- GroupEvent
 		var head GroupEvent
-		if len(s.queue) > 0 {
-			deliver, head = s.m.events, s.queue[0]
+		if len(mm.queue) > 0 {
+			deliver, head = mm.m.events, mm.queue[0]
 		}
 		var revoked, over, hurry <-chan struct{}
-		if s.pending != nil {
-			revoked = s.pending.done
+		if mm.pending != nil {
+			revoked = mm.pending.done
 		}
-		if s.lastLost != nil && s.passed {
-			over = s.lastLost.done
+		if mm.lastLost != nil && mm.passed {
+			over = mm.lastLost.done
 		}
-		if s.leaving != nil {
-			hurry = s.leaving.Done()
+		if mm.leaving != nil {
+			hurry = mm.leaving.Done()
 		}
 		select {
 		case deliver <- head:
-			s.queue = s.queue[1:]
-			s.delivered(head)
+			mm.queue = mm.queue[1:]
+			mm.delivered(head)
 		case <-revoked:
-			s.handedOver()
+			mm.handedOver()
 		case <-over:
-			s.lossIsOver()
-		case r := <-s.calls:
-			if err := s.answered(ctx, r); err != nil {
-				s.lose("membership has ended")
-				s.drain(ctx)
+			mm.lossIsOver()
+		case r := <-mm.calls:
+			if err := mm.answered(ctx, r); err != nil {
+				mm.lose("membership has ended")
+				mm.drain(ctx)
 				return err
 			}
-		case l := <-s.looks:
-			s.compare(l)
-		case lctx := <-s.m.leave:
-			s.leaving = lctx //nolint:fatcontext // another context, not one around this
-			s.log.Info("leaving the group", "partitions", len(s.held))
+		case l := <-mm.looks:
+			mm.compare(l)
+		case lctx := <-mm.m.leave:
+			mm.leaving = lctx //nolint:fatcontext // another context, not one around this
+			mm.log.Info("leaving the group", "partitions", len(mm.held))
 		case <-hurry:
 		case <-timer.C:
 		case <-ctx.Done():
-			return fmt.Errorf("kafka: group %q: %w", s.m.cfg.Group, context.Cause(ctx))
+			return fmt.Errorf("kafka: group %q: %w", mm.m.cfg.Group, context.Cause(ctx))
 		}
 	}
 }
 
 // reconcile turns the difference between target and held into events.
-func (s *membership) reconcile() {
-	target := s.target
-	if s.leaving != nil {
+func (mm *membership) reconcile() {
+	target := mm.target
+	if mm.leaving != nil {
 		target = nil
 	}
-	if s.pending == nil {
-		if gone := without(s.held, target); len(gone) > 0 {
-			s.revoking = gone
-			s.pending = s.push(Revoked, gone)
-			s.logMove("partitions revoked", gone)
+	if mm.pending == nil {
+		if gone := without(mm.held, target); len(gone) > 0 {
+			mm.revoking = gone
+			mm.pending = mm.push(Revoked, gone)
+			mm.logMove("partitions revoked", gone)
 		}
 	}
-	if fresh := without(target, s.held); len(fresh) > 0 {
-		s.held = append(slices.Clone(s.held), fresh...)
-		slices.SortFunc(s.held, record.TP.Compare)
-		s.push(Assigned, fresh)
-		s.logMove("partitions assigned", fresh)
+	if fresh := without(target, mm.held); len(fresh) > 0 {
+		mm.held = append(slices.Clone(mm.held), fresh...)
+		slices.SortFunc(mm.held, record.TP.Compare)
+		mm.push(Assigned, fresh)
+		mm.logMove("partitions assigned", fresh)
 	}
 }
 
-func (s *membership) push(kind GroupEventKind, tps []record.TP) *ack {
+func (mm *membership) push(kind GroupEventKind, tps []record.TP) *ack {
 	a := &ack{done: make(chan struct{})}
-	s.queue = append(s.queue, GroupEvent{Kind: kind, Generation: s.identity(), Partitions: slices.Clone(tps), ack: a})
+	mm.queue = append(mm.queue, GroupEvent{Kind: kind, Generation: mm.identity(), Partitions: slices.Clone(tps), ack: a})
 	return a
 }
 
 // logMove logs that partitions come or go, in one line: a worker may have hundreds of them.
-func (s *membership) logMove(what string, tps []record.TP) {
-	s.log.Info(what, "generation", s.generation, "partitions", len(tps), "first", tps[0].String())
+func (mm *membership) logMove(what string, tps []record.TP) {
+	mm.log.Info(what, "generation", mm.generation, "partitions", len(tps), "first", tps[0].String())
 }
 
-func (s *membership) identity() Generation {
-	return Generation{ID: s.generation, MemberID: s.memberID, InstanceID: s.m.cfg.InstanceID}
+func (mm *membership) identity() Generation {
+	return Generation{ID: mm.generation, MemberID: mm.memberID, InstanceID: mm.m.cfg.InstanceID}
 }
 
-func (s *membership) delivered(e GroupEvent) {
+func (mm *membership) delivered(e GroupEvent) {
 	switch {
-	case s.lastLost == nil:
-	case e.ack == s.lastLost:
-		s.passed = true
-	case s.passed:
-		s.lossIsOver() // a consumer that receives the next event has dealt with the one before
+	case mm.lastLost == nil:
+	case e.ack == mm.lastLost:
+		mm.passed = true
+	case mm.passed:
+		mm.lossIsOver() // a consumer that receives the next event has dealt with the one before
 	}
 }
 
 // lossIsOver lets Generation move on: the consumer knows now that it holds
 // nothing from before.
-func (s *membership) lossIsOver() {
-	s.lastLost, s.passed = nil, false
-	if s.generation >= 0 {
-		s.m.publish(s.identity(), false)
+func (mm *membership) lossIsOver() {
+	mm.lastLost, mm.passed = nil, false
+	if mm.generation >= 0 {
+		mm.m.publish(mm.identity(), false)
 	}
 }
 
 // handedOver handles the Done of a Revoked event. Partitions that are not in the newest assignment are free to move;
 // the next JoinGroup tells the leader so.
-func (s *membership) handedOver() {
-	s.held = without(s.held, s.revoking)
-	if len(without(s.revoking, s.target)) > 0 && s.leaving == nil {
-		s.mustJoin = true
+func (mm *membership) handedOver() {
+	mm.held = without(mm.held, mm.revoking)
+	if len(without(mm.revoking, mm.target)) > 0 && mm.leaving == nil {
+		mm.mustJoin = true
 	}
-	s.revoking, s.pending = nil, nil
+	mm.revoking, mm.pending = nil, nil
 }
 
 // lose drops everything: the coordinator has given it to others, or may have.
-func (s *membership) lose(why string) {
-	if len(s.held) > 0 {
-		s.log.Warn("partitions lost", "generation", s.generation, "partitions", len(s.held), "first", s.held[0].String(), "why", why)
+func (mm *membership) lose(why string) {
+	if len(mm.held) > 0 {
+		mm.log.Warn("partitions lost", "generation", mm.generation, "partitions", len(mm.held), "first", mm.held[0].String(), "why", why)
 		// The consumer works with partitions of the old membership until it gets
 		// to this event. If Generation moved on before, a commit for them in the
 		// meantime would carry a new, valid generation, and be taken although
 		// another member may have them.
-		s.m.publish(s.m.Generation(), true)
-		s.lastLost, s.passed = s.push(Lost, s.held), false
+		mm.m.publish(mm.m.Generation(), true)
+		mm.lastLost, mm.passed = mm.push(Lost, mm.held), false
 	}
-	s.held, s.target, s.revoking, s.pending = nil, nil, nil, nil
-	s.generation, s.leader, s.mustJoin, s.synced = -1, false, true, false
+	mm.held, mm.target, mm.revoking, mm.pending = nil, nil, nil, nil
+	mm.generation, mm.leader, mm.mustJoin, mm.synced = -1, false, true, false
 }
 
 // expire gives the session up when the coordinator has not answered for as long as it
 // waits for a member. While a join or a sync waits, it expects no heartbeat.
-func (s *membership) expire(now time.Time) {
-	if s.waiting() || len(s.held) == 0 {
+func (mm *membership) expire(now time.Time) {
+	if mm.waiting() || len(mm.held) == 0 {
 		return
 	}
-	if now.Sub(s.alive) > s.m.cfg.SessionTimeout {
-		s.lose("no heartbeat has got through for the session timeout")
+	if now.Sub(mm.alive) > mm.m.cfg.SessionTimeout {
+		mm.lose("no heartbeat has got through for the session timeout")
 	}
 }
 
 // waiting reports whether the request in flight is one that the coordinator answers when
 // the other members are ready. Until then it expects no heartbeats.
-func (s *membership) waiting() bool { return s.call == "join" || s.call == "sync" }
+func (mm *membership) waiting() bool { return mm.call == "join" || mm.call == "sync" }
 
 // next returns when the loop has something to do without being woken.
-func (s *membership) next() time.Time {
-	next := s.lookAt
+func (mm *membership) next() time.Time {
+	next := mm.lookAt
 	earlier := func(t time.Time) {
 		if t.Before(next) {
 			next = t
 		}
 	}
-	if s.call == "" {
+	if mm.call == "" {
 		switch {
-		case s.mustJoin:
-			earlier(s.retryAt)
-		case s.retryAt.After(s.beatAt):
-			earlier(s.retryAt)
+		case mm.mustJoin:
+			earlier(mm.retryAt)
+		case mm.retryAt.After(mm.beatAt):
+			earlier(mm.retryAt)
 		default:
-			earlier(s.beatAt)
+			earlier(mm.beatAt)
 		}
 	}
-	if !s.waiting() && len(s.held) > 0 {
-		earlier(s.alive.Add(s.m.cfg.SessionTimeout + time.Millisecond))
+	if !mm.waiting() && len(mm.held) > 0 {
+		earlier(mm.alive.Add(mm.m.cfg.SessionTimeout + time.Millisecond))
 	}
 	return next
 }
 
 // start sends what is due: one request of the group protocol at a time, and
 // apart from that a request for metadata.
-func (s *membership) start(ctx context.Context, now time.Time) {
-	if s.call == "" && !now.Before(s.retryAt) {
-		switch due := !now.Before(s.beatAt); {
-		case s.m.cfg.Consumer && (s.mustJoin || due):
-			s.beat(ctx)
-		case s.mustJoin:
-			s.join(ctx)
+func (mm *membership) start(ctx context.Context, now time.Time) {
+	if mm.call == "" && !now.Before(mm.retryAt) {
+		switch due := !now.Before(mm.beatAt); {
+		case mm.m.cfg.Consumer && (mm.mustJoin || due):
+			mm.beat(ctx)
+		case mm.mustJoin:
+			mm.join(ctx)
 		case due:
-			s.heartbeat(ctx)
+			mm.heartbeat(ctx)
 		}
 	}
-	if !now.Before(s.lookAt) {
-		s.lookAt = now.Add(s.m.cfg.MetadataInterval)
-		if !s.looking && !s.mustJoin && !s.waiting() {
-			s.looking = true
-			topics := s.topics
+	if !now.Before(mm.lookAt) {
+		mm.lookAt = now.Add(mm.m.cfg.MetadataInterval)
+		if !mm.looking && !mm.mustJoin && !mm.waiting() {
+			mm.looking = true
+			topics := mm.topics
 			go func() {
-				if find := s.m.cfg.Find; find != nil {
+				if find := mm.m.cfg.Find; find != nil {
 					found, err := find(ctx)
 					if err != nil {
-						s.log.Warn("cannot look for topics; trying again", "error", err)
+						mm.log.Warn("cannot look for topics; trying again", "error", err)
 					} else {
 						topics = inOrder(found)
 					}
 				}
-				counts, _ := s.m.counts(ctx, topics, 0) // nil on an error: another time
-				s.looks <- look{topics, counts}
+				counts, _ := mm.m.counts(ctx, topics, 0) // nil on an error: another time
+				mm.looks <- look{topics, counts}
 			}()
 		}
 	}
@@ -314,15 +314,15 @@ func (s *membership) start(ctx context.Context, now time.Time) {
 
 // request sends a request to the group's coordinator, in the background. before, if it
 // is not nil, completes the request there first.
-func (s *membership) request(ctx context.Context, name string, timeout time.Duration, req protocol.Message,
+func (mm *membership) request(ctx context.Context, name string, timeout time.Duration, req protocol.Message,
 	before func() error, read func(protocol.Message, *result)) {
-	s.call = name
-	m := s.m
+	mm.call = name
+	m := mm.m
 	go func() {
 		r := result{sent: time.Now()}
 		if before != nil {
 			if r.err = before(); r.err != nil {
-				s.calls <- r
+				mm.calls <- r
 				return
 			}
 		}
@@ -331,24 +331,24 @@ func (s *membership) request(ctx context.Context, name string, timeout time.Dura
 			read(res, &r)
 			r.by = m.coordinator.broker()
 		}
-		s.calls <- r
+		mm.calls <- r
 	}()
 }
 
-func (s *membership) join(ctx context.Context) {
-	cfg := &s.m.cfg
-	sub := subscription{topics: s.topics, owned: s.held, generation: s.generation}
-	if s.leaving != nil && cfg.InstanceID == "" {
+func (mm *membership) join(ctx context.Context) {
+	cfg := &mm.m.cfg
+	sub := subscription{topics: mm.topics, owned: mm.held, generation: mm.generation}
+	if mm.leaving != nil && cfg.InstanceID == "" {
 		// A member that hands over and leaves wants nothing new. A static member leaves
 		// its subscription behind for the one that comes back.
 		sub.topics = nil
 	}
-	s.mustJoin = false
-	s.request(ctx, "join", s.m.c.RequestTimeout()+cfg.RebalanceTimeout, &joingroup.Request{
+	mm.mustJoin = false
+	mm.request(ctx, "join", mm.m.c.RequestTimeout()+cfg.RebalanceTimeout, &joingroup.Request{
 		GroupID:            cfg.Group,
 		SessionTimeoutMS:   int32(cfg.SessionTimeout.Milliseconds()),
 		RebalanceTimeoutMS: int32(cfg.RebalanceTimeout.Milliseconds()),
-		MemberID:           s.memberID,
+		MemberID:           mm.memberID,
 		GroupInstanceID:    cfg.InstanceID,
 		ProtocolType:       "consumer",
 		Protocols:          []joingroup.RequestProtocol{{Name: protocolName, Metadata: sub.encode()}},
@@ -358,14 +358,14 @@ func (s *membership) join(ctx context.Context) {
 	})
 }
 
-func (s *membership) synchronize(ctx context.Context, members []joingroup.ResponseMember) {
-	m := s.m
+func (mm *membership) synchronize(ctx context.Context, members []joingroup.ResponseMember) {
+	m := mm.m
 	req := &syncgroup.Request{
-		GroupID: m.cfg.Group, GenerationID: s.generation, MemberID: s.memberID, GroupInstanceID: m.cfg.InstanceID,
+		GroupID: m.cfg.Group, GenerationID: mm.generation, MemberID: mm.memberID, GroupInstanceID: m.cfg.InstanceID,
 		ProtocolType: "consumer", ProtocolName: protocolName, // kafka-go would send "" where null is meant
 	}
 	var plan func() error
-	if s.leader {
+	if mm.leader {
 		plan = func() (err error) {
 			req.Assignments, err = m.plan(ctx, members)
 			return err
@@ -375,9 +375,9 @@ func (s *membership) synchronize(ctx context.Context, members []joingroup.Respon
 	// leaves this to its successor. A member that joins again meanwhile, in another generation than before, takes the group
 	// back to where it waits for members: there commits are taken. The leader may only be slow, so the next one gets more
 	// time, but not the whole session, after which this member would give up what it holds.
-	timeout := s.patience
-	s.patience = min(2*timeout, m.cfg.SessionTimeout*2/3)
-	s.request(ctx, "sync", timeout, req, plan, func(res protocol.Message, r *result) {
+	timeout := mm.patience
+	mm.patience = min(2*timeout, m.cfg.SessionTimeout*2/3)
+	mm.request(ctx, "sync", timeout, req, plan, func(res protocol.Message, r *result) {
 		r.sync = res.(*syncgroup.Response)
 		r.err = newCodeError(r.sync.ErrorCode)
 	})
@@ -388,132 +388,132 @@ func (m *Member) planPatience() time.Duration {
 	return max(m.cfg.SessionTimeout/8, min(time.Second, m.cfg.SessionTimeout/2))
 }
 
-func (s *membership) heartbeat(ctx context.Context) {
-	cfg := &s.m.cfg
+func (mm *membership) heartbeat(ctx context.Context) {
+	cfg := &mm.m.cfg
 	// Several attempts have to fit into the session.
-	timeout := min(s.m.c.RequestTimeout(), max(cfg.SessionTimeout/3, 500*time.Millisecond))
-	s.request(ctx, "heartbeat", timeout, &heartbeatRequest{
-		GroupID: cfg.Group, GenerationID: s.generation, MemberID: s.memberID, GroupInstanceID: cfg.InstanceID,
+	timeout := min(mm.m.c.RequestTimeout(), max(cfg.SessionTimeout/3, 500*time.Millisecond))
+	mm.request(ctx, "heartbeat", timeout, &heartbeatRequest{
+		GroupID: cfg.Group, GenerationID: mm.generation, MemberID: mm.memberID, GroupInstanceID: cfg.InstanceID,
 	}, nil, func(res protocol.Message, r *result) { r.err = newCodeError(res.(*heartbeatResponse).ErrorCode) })
 }
 
 // answered handles the result of a request. An error is the end of the membership.
-func (s *membership) answered(ctx context.Context, r result) error {
-	call := s.call
-	s.call = ""
+func (mm *membership) answered(ctx context.Context, r result) error {
+	call := mm.call
+	mm.call = ""
 	now := time.Now()
 	if r.err != nil {
-		return s.failed(call, r, now)
+		return mm.failed(call, r, now)
 	}
 	switch call {
 	case "join":
-		s.memberID, s.generation, s.admitted = r.join.MemberID, r.join.GenerationID, r.by
-		s.leader = r.join.LeaderID == r.join.MemberID && len(r.join.Members) > 0
-		s.alive = now // the session begins when the last member has joined
-		if s.lastLost == nil {
+		mm.memberID, mm.generation, mm.admitted = r.join.MemberID, r.join.GenerationID, r.by
+		mm.leader = r.join.LeaderID == r.join.MemberID && len(r.join.Members) > 0
+		mm.alive = now // the session begins when the last member has joined
+		if mm.lastLost == nil {
 			// What is held was claimed in this join. No one else gets it in this
 			// generation, and the old one is void: commits have to carry the new one.
-			s.m.publish(s.identity(), false)
+			mm.m.publish(mm.identity(), false)
 		}
-		s.log.Info("joined the group", "generation", s.generation, "member", s.memberID,
-			"leader", s.leader, "members", len(r.join.Members))
-		s.synchronize(ctx, r.join.Members)
+		mm.log.Info("joined the group", "generation", mm.generation, "member", mm.memberID,
+			"leader", mm.leader, "members", len(r.join.Members))
+		mm.synchronize(ctx, r.join.Members)
 	case "sync":
 		tps, digest, owes, err := parseAssignment(r.sync.Assignments)
 		if err != nil {
-			return s.failed(call, result{sent: r.sent, err: err}, now)
+			return mm.failed(call, result{sent: r.sent, err: err}, now)
 		}
-		s.target, s.digest, s.differs, s.synced = tps, digest, 0, true
-		if owes && len(without(s.held, tps)) == 0 {
+		mm.target, mm.digest, mm.differs, mm.synced = tps, digest, 0, true
+		if owes && len(without(mm.held, tps)) == 0 {
 			// Either this is its first generation (settled). Or the claim was made by a static
 			// member that died before it had handed partitions over and joined again. This member
 			// has come back in its place with its assignment (KIP-345), and holds nothing of what
 			// others wait for.
-			s.log.Info("no partition is left to hand over; rejoining", "generation", s.generation)
-			s.mustJoin = true
+			mm.log.Info("no partition is left to hand over; rejoining", "generation", mm.generation)
+			mm.mustJoin = true
 		}
-		s.alive = now
-		s.patience = s.m.planPatience()
-		s.beatAt = now.Add(s.m.cfg.HeartbeatInterval)
-		s.recovered()
+		mm.alive = now
+		mm.patience = mm.m.planPatience()
+		mm.beatAt = now.Add(mm.m.cfg.HeartbeatInterval)
+		mm.recovered()
 	case "heartbeat":
-		s.alive = r.sent
-		s.beatAt = r.sent.Add(s.m.cfg.HeartbeatInterval)
-		s.recovered()
+		mm.alive = r.sent
+		mm.beatAt = r.sent.Add(mm.m.cfg.HeartbeatInterval)
+		mm.recovered()
 	case "beat":
-		if s.generation < 0 {
-			s.log.Info("joined the group", "epoch", r.beat.next, "member", s.memberID)
+		if mm.generation < 0 {
+			mm.log.Info("joined the group", "epoch", r.beat.next, "member", mm.memberID)
 		}
-		s.generation, s.alive, s.synced = r.beat.next, r.sent, true
-		if s.lastLost == nil {
-			s.m.publish(s.identity(), false)
+		mm.generation, mm.alive, mm.synced = r.beat.next, r.sent, true
+		if mm.lastLost == nil {
+			mm.m.publish(mm.identity(), false)
 		}
 		if r.beat.assigned {
-			s.target = r.assigned
+			mm.target = r.assigned
 		}
-		s.beatAt = r.sent.Add(min(s.m.cfg.HeartbeatInterval, r.beat.interval))
-		s.recovered()
+		mm.beatAt = r.sent.Add(min(mm.m.cfg.HeartbeatInterval, r.beat.interval))
+		mm.recovered()
 	}
 	return nil
 }
 
-func (s *membership) recovered() {
-	s.delay.Reset()
-	s.retryAt, s.logged = time.Time{}, time.Time{}
+func (mm *membership) recovered() {
+	mm.delay.Reset()
+	mm.retryAt, mm.logged = time.Time{}, time.Time{}
 }
 
 // failed handles the error of a request.
-func (s *membership) failed(call string, r result, now time.Time) error {
-	m := s.m
+func (mm *membership) failed(call string, r result, now time.Time) error {
+	m := mm.m
 	var code kafkago.Error
 	errors.As(r.err, &code)
 	if call == "join" || call == "sync" {
-		s.mustJoin, s.synced = true, false // the generation was not completed
+		mm.mustJoin, mm.synced = true, false // the generation was not completed
 	}
 	switch code {
 	case kafkago.MemberIDRequired: // KIP-394: the first join of a dynamic member only names it
-		if r.join != nil && r.join.MemberID != "" && r.join.MemberID != s.memberID {
-			s.memberID = r.join.MemberID
+		if r.join != nil && r.join.MemberID != "" && r.join.MemberID != mm.memberID {
+			mm.memberID = r.join.MemberID
 			return nil
 		}
 	case kafkago.RebalanceInProgress:
-		s.mustJoin = true
+		mm.mustJoin = true
 		if call == "heartbeat" {
-			s.alive = r.sent // the coordinator has taken it as one
-			s.recovered()
+			mm.alive = r.sent // the coordinator has taken it as one
+			mm.recovered()
 			return nil
 		}
 		if call == "sync" {
-			s.alive = now // the session begins again, as after a plan: the member was waiting until now
+			mm.alive = now // the session begins again, as after a plan: the member was waiting until now
 			return nil
 		}
 	case kafkago.UnknownMemberId:
-		s.lose("the coordinator does not know the member")
-		s.memberID = ""
+		mm.lose("the coordinator does not know the member")
+		mm.memberID = ""
 	case kafkago.IllegalGeneration, codeFencedMemberEpoch:
-		s.lose("the group has gone on without the member")
+		mm.lose("the group has gone on without the member")
 	case codeUnreleasedInstanceID:
 		// The member before was killed: it keeps its id for its session. It may also be alive, and then keeps it for longer.
 	case kafkago.NotCoordinatorForGroup, kafkago.GroupCoordinatorNotAvailable:
 		m.coordinator.Forget()
 	case kafkago.FencedInstanceID:
-		if s.admitted < 0 || r.by == s.admitted {
+		if mm.admitted < 0 || r.by == mm.admitted {
 			return m.fatal(r.err)
 		}
 		// Another broker has admitted this member than the one that does not know it: maybe one that was frozen, and did not know yet that
 		// the group was not its own any more. So it need not be another worker that has the instance id. If there is one, this
 		// member takes the id from it, and that one is told so by the broker that admitted it.
-		s.lose("the coordinator knows the instance under another member id than the broker that admitted it")
-		s.memberID, s.admitted = "", -1
+		mm.lose("the coordinator knows the instance under another member id than the broker that admitted it")
+		mm.memberID, mm.admitted = "", -1
 	default:
 		if c := ClassOf(code); c == Fatal || c == InstanceFenced || errors.Is(r.err, ErrClosed) {
 			return m.fatal(r.err)
 		}
 	}
-	s.retryAt = now.Add(s.delay.Next())
-	if now.Sub(s.logged) > 30*time.Second { // once in a while: it may take hours
-		s.logged = now
-		s.log.Warn("group request failed; trying again", "request", call, "error", r.err)
+	mm.retryAt = now.Add(mm.delay.Next())
+	if now.Sub(mm.logged) > 30*time.Second { // once in a while: it may take hours
+		mm.logged = now
+		mm.log.Warn("group request failed; trying again", "request", call, "error", r.err)
 	}
 	return nil
 }
@@ -529,24 +529,24 @@ type look struct {
 // waits for that until the second comparison: a static leader that has restarted does not
 // learn that it is the leader (KIP-814), and the leader does not learn of a static
 // member's new subscription.
-func (s *membership) compare(l look) {
-	s.looking = false
+func (mm *membership) compare(l look) {
+	mm.looking = false
 	counts := l.counts
-	if !s.mustJoin && !s.waiting() && s.leaving == nil && !slices.Equal(l.topics, s.topics) {
-		s.log.Info("other topics match; rejoining", "topics", len(l.topics), "new", less(l.topics, s.topics), "gone", less(s.topics, l.topics))
-		s.topics, s.mustJoin = l.topics, true
+	if !mm.mustJoin && !mm.waiting() && mm.leaving == nil && !slices.Equal(l.topics, mm.topics) {
+		mm.log.Info("other topics match; rejoining", "topics", len(l.topics), "new", less(l.topics, mm.topics), "gone", less(mm.topics, l.topics))
+		mm.topics, mm.mustJoin = l.topics, true
 		return
 	}
-	if counts == nil || s.mustJoin || s.generation < 0 || s.waiting() || s.digest == 0 {
+	if counts == nil || mm.mustJoin || mm.generation < 0 || mm.waiting() || mm.digest == 0 {
 		return
 	}
-	if countsDigest(s.topics, counts) == s.digest {
-		s.differs = 0
+	if countsDigest(mm.topics, counts) == mm.digest {
+		mm.differs = 0
 		return
 	}
-	if s.differs++; s.leader || s.differs > 1 {
-		s.log.Info("topics have changed; rejoining", "partitions", counts)
-		s.mustJoin = true
+	if mm.differs++; mm.leader || mm.differs > 1 {
+		mm.log.Info("topics have changed; rejoining", "partitions", counts)
+		mm.mustJoin = true
 	}
 }
 
@@ -556,31 +556,31 @@ func less(a, b []string) []string {
 }
 
 // leaveGroup takes a dynamic member out of the group.
-func (s *membership) leaveGroup(ctx context.Context) {
-	m := s.m
-	if m.cfg.InstanceID != "" && !m.cfg.Consumer || s.memberID == "" || m.cfg.Consumer && s.generation < 0 {
+func (mm *membership) leaveGroup(ctx context.Context) {
+	m := mm.m
+	if m.cfg.InstanceID != "" && !m.cfg.Consumer || mm.memberID == "" || m.cfg.Consumer && mm.generation < 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	delay := newBackoff(50*time.Millisecond, time.Second)
 	for {
-		err := s.sendLeave(ctx)
+		err := mm.sendLeave(ctx)
 		if err == nil || errors.Is(err, kafkago.UnknownMemberId) {
 			return
 		}
 		m.coordinator.Forget()
 		if c := ClassOf(err); c == Fatal || delay.Wait(ctx) != nil {
-			s.log.Warn("could not leave the group; its session will time out", "error", err)
+			mm.log.Warn("could not leave the group; its session will time out", "error", err)
 			return
 		}
 	}
 }
 
-func (s *membership) sendLeave(ctx context.Context) error {
-	m := s.m
+func (mm *membership) sendLeave(ctx context.Context) error {
+	m := mm.m
 	if m.cfg.Consumer {
-		h := s.newHeartbeat(leavingEpoch)
+		h := mm.newHeartbeat(leavingEpoch)
 		if m.cfg.InstanceID != "" {
 			h.epoch = pausingEpoch
 		}
@@ -591,7 +591,7 @@ func (s *membership) sendLeave(ctx context.Context) error {
 		return err
 	}
 	res, err := m.coordinator.RoundTripWithin(ctx, m.c.RequestTimeout(), &leaveGroupRequest{
-		GroupID: m.cfg.Group, MemberID: s.memberID, Members: []leaveGroupMember{{MemberID: s.memberID}},
+		GroupID: m.cfg.Group, MemberID: mm.memberID, Members: []leaveGroupMember{{MemberID: mm.memberID}},
 	})
 	if err == nil {
 		err = leaveError(res.(*leaveGroupResponse))
@@ -612,16 +612,16 @@ func leaveError(r *leaveGroupResponse) error {
 }
 
 // drain delivers the last events of a membership that has failed.
-func (s *membership) drain(ctx context.Context) {
+func (mm *membership) drain(ctx context.Context) {
 	var hurry <-chan struct{}
-	for len(s.queue) > 0 {
-		if s.leaving != nil {
-			hurry = s.leaving.Done()
+	for len(mm.queue) > 0 {
+		if mm.leaving != nil {
+			hurry = mm.leaving.Done()
 		}
 		select {
-		case s.m.events <- s.queue[0]:
-			s.queue = s.queue[1:]
-		case s.leaving = <-s.m.leave:
+		case mm.m.events <- mm.queue[0]:
+			mm.queue = mm.queue[1:]
+		case mm.leaving = <-mm.m.leave:
 		case <-hurry:
 			return
 		case <-ctx.Done():

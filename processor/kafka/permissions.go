@@ -55,16 +55,16 @@ type Operations struct {
 }
 
 // Has reports whether o is in the set; false when the set is not known.
-func (s Operations) Has(o Operation) bool { return s.Known && s.bits&(1<<o) != 0 }
+func (op Operations) Has(o Operation) bool { return op.Known && op.bits&(1<<o) != 0 }
 
 // String lists the operations.
-func (s Operations) String() string {
-	if !s.Known {
+func (op Operations) String() string {
+	if !op.Known {
 		return "unknown"
 	}
 	var names []string
 	for o := range operationNames {
-		if s.Has(o) {
+		if op.Has(o) {
 			names = append(names, o.String())
 		}
 	}

@@ -190,12 +190,12 @@ type cutConn struct {
 	cut *atomic.Int32
 }
 
-func (l cutter) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+func (ct cutter) Accept() (net.Conn, error) {
+	c, err := ct.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return cutConn{c, l.cut}, nil
+	return cutConn{c, ct.cut}, nil
 }
 
 func (c cutConn) Write(b []byte) (int, error) {

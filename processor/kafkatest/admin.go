@@ -73,10 +73,10 @@ func NewAdmin(brokers []string, opts ...kgo.Opt) (*Admin, error) {
 }
 
 // Close ends the client.
-func (a *session) Close() { a.cl.Close() }
+func (s *session) Close() { s.cl.Close() }
 
 // Client returns the client below, for requests that have no method here.
-func (a *session) Client() *kgo.Client { return a.cl }
+func (s *session) Client() *kgo.Client { return s.cl }
 
 func failed(what string, code int16, message *string) error {
 	err := kerr.ErrorForCode(code)
@@ -90,8 +90,8 @@ func failed(what string, code int16, message *string) error {
 }
 
 // Nodes returns the ids of the brokers that the cluster counts in, in order.
-func (a *session) Nodes(ctx context.Context) ([]int32, error) {
-	m, err := a.metadata(ctx)
+func (s *session) Nodes(ctx context.Context) ([]int32, error) {
+	m, err := s.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (a *session) Nodes(ctx context.Context) ([]int32, error) {
 }
 
 // SetFeature finalizes a feature of the cluster at a level, down from the present one or up.
-func (a *session) SetFeature(ctx context.Context, name string, level int16, down bool) error {
+func (s *session) SetFeature(ctx context.Context, name string, level int16, down bool) error {
 	req := kmsg.NewPtrUpdateFeaturesRequest()
 	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 	update.Feature, update.MaxVersionLevel, update.AllowDowngrade, update.UpgradeType = name, level, down, 1
@@ -112,7 +112,7 @@ func (a *session) SetFeature(ctx context.Context, name string, level int16, down
 		update.UpgradeType = 2 // safe
 	}
 	req.FeatureUpdates = append(req.FeatureUpdates, update)
-	res, err := req.RequestWith(ctx, a.cl)
+	res, err := req.RequestWith(ctx, s.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: feature %s: %w", name, err)
 	}
@@ -125,7 +125,7 @@ func (a *session) SetFeature(ctx context.Context, name string, level int16, down
 	return failed("feature "+name, code, message)
 }
 
-func (a *session) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
+func (s *session) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	for _, t := range topics {
@@ -133,7 +133,7 @@ func (a *session) metadata(ctx context.Context, topics ...string) (*kmsg.Metadat
 		rt.Topic = kmsg.StringPtr(t)
 		req.Topics = append(req.Topics, rt)
 	}
-	m, err := req.RequestWith(ctx, a.cl)
+	m, err := req.RequestWith(ctx, s.cl)
 	if err != nil {
 		return nil, fmt.Errorf("kafkatest: metadata: %w", err)
 	}
@@ -143,7 +143,7 @@ func (a *session) metadata(ctx context.Context, topics ...string) (*kmsg.Metadat
 // CreateTopic creates a topic and waits until every partition has a leader. A
 // replication of 0 takes the cluster's default. Unless configs say otherwise nothing is
 // deleted for its age: the records that are replayed are years old.
-func (a *Topics) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
+func (tp *Topics) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	if replication == 0 {
 		replication = -1
 	}
@@ -158,7 +158,7 @@ func (a *Topics) CreateTopic(ctx context.Context, name string, partitions, repli
 		t.Configs = append(t.Configs, c)
 	}
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, a.cl)
+	r, err := req.RequestWith(ctx, tp.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: create topic %s: %w", name, err)
 	}
@@ -167,14 +167,14 @@ func (a *Topics) CreateTopic(ctx context.Context, name string, partitions, repli
 			return err
 		}
 	}
-	return a.waitPartitions(ctx, name, partitions)
+	return tp.waitPartitions(ctx, name, partitions)
 }
 
 // waitPartitions waits until every node knows that number of partitions with leaders.
-func (a *Topics) waitPartitions(ctx context.Context, name string, partitions int) error {
+func (tp *Topics) waitPartitions(ctx context.Context, name string, partitions int) error {
 	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
 		// Each node learns of it on its own; a client may ask any of them.
-		nodes, err := a.Nodes(ctx)
+		nodes, err := tp.Nodes(ctx)
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (a *Topics) waitPartitions(ctx context.Context, name string, partitions int
 			rt := kmsg.NewMetadataRequestTopic()
 			rt.Topic = kmsg.StringPtr(name)
 			req.Topics = append(req.Topics, rt)
-			m, err := req.RequestWith(ctx, a.cl.Broker(int(id)))
+			m, err := req.RequestWith(ctx, tp.cl.Broker(int(id)))
 			if err != nil {
 				return err
 			}
@@ -206,13 +206,13 @@ func (a *Topics) waitPartitions(ctx context.Context, name string, partitions int
 }
 
 // DeleteTopic deletes a topic.
-func (a *Topics) DeleteTopic(ctx context.Context, name string) error {
+func (tp *Topics) DeleteTopic(ctx context.Context, name string) error {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TopicNames = []string{name}
 	t := kmsg.NewDeleteTopicsRequestTopic()
 	t.Topic = kmsg.StringPtr(name)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, a.cl)
+	r, err := req.RequestWith(ctx, tp.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: delete topic %s: %w", name, err)
 	}
@@ -225,24 +225,24 @@ func (a *Topics) DeleteTopic(ctx context.Context, name string) error {
 }
 
 // AddPartitions grows a topic to total partitions.
-func (a *Topics) AddPartitions(ctx context.Context, topic string, total int) error {
+func (tp *Topics) AddPartitions(ctx context.Context, topic string, total int) error {
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	t := kmsg.NewCreatePartitionsRequestTopic()
 	t.Topic, t.Count = topic, int32(total)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, a.cl)
+	r, err := req.RequestWith(ctx, tp.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: add partitions to %s: %w", topic, err)
 	}
 	if err := failed("add partitions to "+topic, r.Topics[0].ErrorCode, r.Topics[0].ErrorMessage); err != nil {
 		return err
 	}
-	return a.waitPartitions(ctx, topic, total)
+	return tp.waitPartitions(ctx, topic, total)
 }
 
 // DeleteRecords deletes the records of a partition before an offset, as
 // retention would.
-func (a *Logs) DeleteRecords(ctx context.Context, topic string, partition int32, before int64) error {
+func (l *Logs) DeleteRecords(ctx context.Context, topic string, partition int32, before int64) error {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic = topic
@@ -250,7 +250,7 @@ func (a *Logs) DeleteRecords(ctx context.Context, topic string, partition int32,
 	p.Partition, p.Offset = partition, before
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, a.cl)
+	r, err := req.RequestWith(ctx, l.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: delete records of %s: %w", topic, err)
 	}
@@ -259,7 +259,7 @@ func (a *Logs) DeleteRecords(ctx context.Context, topic string, partition int32,
 
 // SetTopicConfig changes a topic's configuration and waits until every node
 // knows of it.
-func (a *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[string]string) error {
+func (tp *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[string]string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
@@ -269,7 +269,7 @@ func (a *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[s
 		res.Configs = append(res.Configs, c)
 	}
 	req.Resources = append(req.Resources, res)
-	r, err := req.RequestWith(ctx, a.cl)
+	r, err := req.RequestWith(ctx, tp.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: configure %s: %w", topic, err)
 	}
@@ -277,7 +277,7 @@ func (a *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[s
 		return err
 	}
 	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
-		nodes, err := a.Nodes(ctx)
+		nodes, err := tp.Nodes(ctx)
 		if err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func (a *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[s
 			res := kmsg.NewDescribeConfigsRequestResource()
 			res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 			req.Resources = append(req.Resources, res)
-			r, err := req.RequestWith(ctx, a.cl.Broker(int(id)))
+			r, err := req.RequestWith(ctx, tp.cl.Broker(int(id)))
 			if err != nil {
 				return err
 			}
@@ -302,11 +302,11 @@ func (a *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[s
 
 // waitReplicated waits until each partition has a leader and all of its
 // replicas in sync.
-func (a *Topics) waitReplicated(ctx context.Context) error {
+func (tp *Topics) waitReplicated(ctx context.Context) error {
 	return poll(ctx, 100*time.Millisecond, nil, func(ctx context.Context) error {
 		req := kmsg.NewPtrMetadataRequest()
 		req.Topics = nil // all
-		m, err := req.RequestWith(ctx, a.cl)
+		m, err := req.RequestWith(ctx, tp.cl)
 		if err != nil {
 			return err
 		}
@@ -328,8 +328,8 @@ type Partition struct {
 }
 
 // Partitions returns a topic's partitions in order.
-func (a *Topics) Partitions(ctx context.Context, topic string) ([]Partition, error) {
-	m, err := a.metadata(ctx, topic)
+func (tp *Topics) Partitions(ctx context.Context, topic string) ([]Partition, error) {
+	m, err := tp.metadata(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -345,8 +345,8 @@ func (a *Topics) Partitions(ctx context.Context, topic string) ([]Partition, err
 }
 
 // moveLeader puts the node first among the partition's replicas and elects it.
-func (a *Topics) moveLeader(ctx context.Context, topic string, partition, node int32) error {
-	ps, err := a.Partitions(ctx, topic)
+func (tp *Topics) moveLeader(ctx context.Context, topic string, partition, node int32) error {
+	ps, err := tp.Partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -366,7 +366,7 @@ func (a *Topics) moveLeader(ctx context.Context, topic string, partition, node i
 	p.Partition, p.Replicas = partition, order
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, a.cl)
+	r, err := req.RequestWith(ctx, tp.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: move leader: %w", err)
 	}
@@ -381,10 +381,10 @@ func (a *Topics) moveLeader(ctx context.Context, topic string, partition, node i
 		et := kmsg.NewElectLeadersRequestTopic()
 		et.Topic, et.Partitions = topic, []int32{partition}
 		req.Topics = append(req.Topics, et)
-		if _, err := req.RequestWith(ctx, a.cl); err != nil {
+		if _, err := req.RequestWith(ctx, tp.cl); err != nil {
 			return err
 		}
-		ps, err := a.Partitions(ctx, topic)
+		ps, err := tp.Partitions(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -404,8 +404,8 @@ const (
 
 // Ends returns an offset of each of a topic's partitions: Earliest,
 // HighWatermark or LastStable.
-func (a *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]int64, error) {
-	ps, err := a.topics.Partitions(ctx, topic)
+func (l *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]int64, error) {
+	ps, err := l.topics.Partitions(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -426,7 +426,7 @@ func (a *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]i
 	req.Topics = append(req.Topics, t)
 	ends := make(map[int32]int64)
 	for again := true; again; { // what a leader that was just elected does not know yet
-		r, err := req.RequestWith(ctx, a.cl)
+		r, err := req.RequestWith(ctx, l.cl)
 		if err != nil {
 			return nil, fmt.Errorf("kafkatest: offsets of %s: %w", topic, err)
 		}
@@ -454,14 +454,14 @@ func (a *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]i
 
 // WaitStable waits until no transaction is open in the topics: until then a
 // reader of committed records may see less than there is.
-func (a *Logs) WaitStable(ctx context.Context, topics ...string) error {
+func (l *Logs) WaitStable(ctx context.Context, topics ...string) error {
 	for _, topic := range topics {
 		err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
-			hw, err := a.Ends(ctx, topic, HighWatermark)
+			hw, err := l.Ends(ctx, topic, HighWatermark)
 			if err != nil {
 				return err
 			}
-			lso, err := a.Ends(ctx, topic, LastStable)
+			lso, err := l.Ends(ctx, topic, LastStable)
 			if err != nil {
 				return err
 			}
@@ -481,7 +481,7 @@ func (a *Logs) WaitStable(ctx context.Context, topics ...string) error {
 
 // Coordinator returns the node that coordinates a group, or with txn a
 // transactional id.
-func (a *session) Coordinator(ctx context.Context, key string, txn bool) (int32, error) {
+func (s *session) Coordinator(ctx context.Context, key string, txn bool) (int32, error) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey, req.CoordinatorKeys = key, []string{key}
 	if txn {
@@ -489,7 +489,7 @@ func (a *session) Coordinator(ctx context.Context, key string, txn bool) (int32,
 	}
 	node := int32(-1)
 	err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
-		r, err := req.RequestWith(ctx, a.cl)
+		r, err := req.RequestWith(ctx, s.cl)
 		if err != nil {
 			return err
 		}

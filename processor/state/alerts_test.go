@@ -64,8 +64,8 @@ func newRig(t *testing.T, cfg *Config) *rig {
 }
 
 // fold takes "key time value" samples, without a commit.
-func (x *rig) fold(samples string) {
-	x.t.Helper()
+func (rg *rig) fold(samples string) {
+	rg.t.Helper()
 	for _, f := range strings.Split(samples, ",") {
 		var (
 			key   string
@@ -73,82 +73,82 @@ func (x *rig) fold(samples string) {
 			value float64
 		)
 		if _, err := fmt.Sscan(f, &key, &time, &value); err != nil {
-			x.t.Fatal(err)
+			rg.t.Fatal(err)
 		}
-		for !x.s.Fits(x.b) {
-			x.flush()
+		for !rg.s.Fits(rg.b) {
+			rg.flush()
 		}
-		x.s.Fold(&Sample{Key: []byte(key), Time: time, Offset: x.offset, Values: []float64{value}}, x.b)
-		x.offset++
+		rg.s.Fold(&Sample{Key: []byte(key), Time: time, Offset: rg.offset, Values: []float64{value}}, rg.b)
+		rg.offset++
 	}
-	x.flush()
+	rg.flush()
 }
 
-func (x *rig) flush() {
-	levels(x.b)
-	x.s.Apply(x.b)
-	x.b.Reset()
-	for _, e := range x.s.Events {
+func (rg *rig) flush() {
+	levels(rg.b)
+	rg.s.Apply(rg.b)
+	rg.b.Reset()
+	for _, e := range rg.s.Events {
 		c := &e.Change
-		x.events = append(x.events, fmt.Sprintf("%s/%s(%d) %s %s@%d#%d r%d", e.Key.Name(), e.Name, e.Detector,
+		rg.events = append(rg.events, fmt.Sprintf("%s/%s(%d) %s %s@%d#%d r%d", e.Key.Name(), e.Name, e.Detector,
 			[]string{"open", "update", "close"}[c.Kind], []string{"recovered", "evicted", "expired", "removed", "reset"}[c.Reason], c.Time,
 			c.Offset, c.Anomaly.Revision))
 	}
-	x.s.Events = x.s.Events[:0]
+	rg.s.Events = rg.s.Events[:0]
 }
 
 // commit ends the cycle with no more of a snapshot than has to be.
-func (x *rig) commit() {
-	x.t.Helper()
-	x.s.Mark(x.offset)
-	if err := x.s.Snapshot(math.MinInt64, -1, func(k, v []byte) error {
-		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+func (rg *rig) commit() {
+	rg.t.Helper()
+	rg.s.Mark(rg.offset)
+	if err := rg.s.Snapshot(math.MinInt64, -1, func(k, v []byte) error {
+		rg.log = append(rg.log, record{bytes.Clone(k), bytes.Clone(v)})
 		return nil
 	}); err != nil {
-		x.t.Fatal(err)
+		rg.t.Fatal(err)
 	}
-	x.floor = x.s.Floor()
-	x.s.Committed(x.offset)
+	rg.floor = rg.s.Floor()
+	rg.s.Committed(rg.offset)
 }
 
 // all snapshots everything.
-func (x *rig) all() {
-	x.t.Helper()
-	if err := x.s.Snapshot(math.MaxInt64, 0, func(k, v []byte) error {
-		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+func (rg *rig) all() {
+	rg.t.Helper()
+	if err := rg.s.Snapshot(math.MaxInt64, 0, func(k, v []byte) error {
+		rg.log = append(rg.log, record{bytes.Clone(k), bytes.Clone(v)})
 		return nil
 	}); err != nil {
-		x.t.Fatal(err)
+		rg.t.Fatal(err)
 	}
-	x.floor = x.s.Floor()
-	x.s.Committed(x.offset)
+	rg.floor = rg.s.Floor()
+	rg.s.Committed(rg.offset)
 }
 
 // restart restores the state, which must be snapshotted in full, with cfg.
-func (x *rig) restart(cfg *Config) {
-	x.t.Helper()
+func (rg *rig) restart(cfg *Config) {
+	rg.t.Helper()
 	s := New(cfg)
 	s.SetSource("in", 3)
-	for _, r := range compact(x.log, x.log, false) {
+	for _, r := range compact(rg.log, rg.log, false) {
 		if err := s.Load(r.key, r.value); err != nil {
-			x.t.Fatal(err)
+			rg.t.Fatal(err)
 		}
 	}
-	if err := s.BeginReplay(x.floor, x.offset, false); err != nil {
-		x.t.Fatal(err)
+	if err := s.BeginReplay(rg.floor, rg.offset, false); err != nil {
+		rg.t.Fatal(err)
 	}
 	s.EndReplay()
-	s.Mark(x.offset)
-	s.Committed(x.offset)
-	x.s = s
+	s.Mark(rg.offset)
+	s.Committed(rg.offset)
+	rg.s = s
 }
 
-func (x *rig) want(want ...string) {
-	x.t.Helper()
-	if !slices.Equal(x.events, want) {
-		x.t.Errorf("events\n  %s\nwant\n  %s", strings.Join(x.events, "\n  "), strings.Join(want, "\n  "))
+func (rg *rig) want(want ...string) {
+	rg.t.Helper()
+	if !slices.Equal(rg.events, want) {
+		rg.t.Errorf("events\n  %s\nwant\n  %s", strings.Join(rg.events, "\n  "), strings.Join(want, "\n  "))
 	}
-	x.events = nil
+	rg.events = nil
 }
 
 func TestAnomalyOfAKey(t *testing.T) {

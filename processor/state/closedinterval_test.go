@@ -31,12 +31,12 @@ type closedKey struct {
 	held                 []Sample
 }
 
-func (m *closedReference) release(advancing bool) {
+func (c *closedReference) release(advancing bool) {
 	for {
 		var first *closedKey
-		for _, k := range m.keys {
+		for _, k := range c.keys {
 			slices.SortStableFunc(k.held, func(a, b Sample) int { return int(a.Time - b.Time) })
-			if len(k.held) > 0 && k.held[0].Time+k.behind <= m.max-m.lateness {
+			if len(k.held) > 0 && k.held[0].Time+k.behind <= c.max-c.lateness {
 				first = k
 			}
 		}
@@ -45,57 +45,57 @@ func (m *closedReference) release(advancing bool) {
 		}
 		sm := first.held[0]
 		first.held = first.held[1:]
-		m.row(first, sm)
+		c.row(first, sm)
 	}
-	for _, k := range m.keys {
-		if end := k.start + m.every; advancing && k.open && end <= m.max-m.lateness && (len(k.held) == 0 || k.held[0].Time >= end) {
+	for _, k := range c.keys {
+		if end := k.start + c.every; advancing && k.open && end <= c.max-c.lateness && (len(k.held) == 0 || k.held[0].Time >= end) {
 			k.start, k.open = end, false
 		}
 	}
 }
 
-func (m *closedReference) row(k *closedKey, sm Sample) {
+func (c *closedReference) row(k *closedKey, sm Sample) {
 	k.last, k.any = sm.Time, true
-	start := sm.Time / m.every * m.every
+	start := sm.Time / c.every * c.every
 	if k.open && start > k.start {
-		k.start, k.open = k.start+m.every, false
+		k.start, k.open = k.start+c.every, false
 	}
 	if k.begun && sm.Time < k.start {
-		m.late = append(m.late, sm.Offset)
+		c.late = append(c.late, sm.Offset)
 		return
 	}
 	k.begun, k.open, k.start = true, true, start
 }
 
-func (m *closedReference) step(st *closedStep) {
+func (c *closedReference) step(st *closedStep) {
 	if st.advance != 0 {
-		m.max = st.advance
-		m.release(true)
+		c.max = st.advance
+		c.release(true)
 		return
 	}
 	sm := st.sm
-	k := m.keys[string(sm.Key)]
-	if k != nil && (sm.Time < k.newest-m.lateness || k.any && sm.Time < k.last) {
-		m.late = append(m.late, sm.Offset)
-		m.max = max(m.max, sm.Time)
-		m.release(false)
+	k := c.keys[string(sm.Key)]
+	if k != nil && (sm.Time < k.newest-c.lateness || k.any && sm.Time < k.last) {
+		c.late = append(c.late, sm.Offset)
+		c.max = max(c.max, sm.Time)
+		c.release(false)
 		return
 	}
-	m.max = max(m.max, sm.Time)
-	m.release(false)
+	c.max = max(c.max, sm.Time)
+	c.release(false)
 	if k == nil {
 		k = &closedKey{newest: sm.Time}
-		m.keys[string(sm.Key)] = k
+		c.keys[string(sm.Key)] = k
 	}
 	if k.any && sm.Time == k.last {
-		m.row(k, sm)
+		c.row(k, sm)
 		return
 	}
 	if sm.Time >= k.newest {
-		k.newest, k.behind = sm.Time, m.max-sm.Time
+		k.newest, k.behind = sm.Time, c.max-sm.Time
 	}
 	k.held = append(k.held, sm)
-	m.release(false)
+	c.release(false)
 }
 
 // closedWorker folds a script, with cycles that fail and restarts.

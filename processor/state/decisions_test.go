@@ -62,56 +62,57 @@ func subjectOf(key []byte) []byte {
 
 // decide makes random decisions before a sample and reports whether it is
 // a dead letter.
-func (x *run) decide(sm *Sample) bool {
+func (rn *run) decide(sm *Sample) bool {
 	decide := func(k Kind, subject, content []byte) {
-		x.cycle.decided = append(x.cycle.decided, decided{k, bytes.Clone(subject), content, sm.Offset})
+		rn.cycle.decided = append(rn.cycle.decided, decided{k, bytes.Clone(subject), content, sm.Offset})
 	}
 	subject := subjectOf(sm.Key)
-	for x.r.IntN(x.decides) == 0 {
-		switch x.r.IntN(6) {
+	for rn.r.IntN(rn.decides) == 0 {
+		switch rn.r.IntN(6) {
 		case 5:
-			content := randomLearned(x.r, x.w.cfg).Encode()
-			x.s.Decide(Learned, nil, content, sm.Offset)
+			content := randomLearned(rn.r, rn.w.cfg).Encode()
+			rn.s.Decide(Learned, nil, content, sm.Offset)
 			decide(Learned, nil, content)
 		case 4:
-			content := randomMutes(x.r, x.w.cfg, sm.Time).Encode()
-			x.s.Decide(Mutes, nil, content, sm.Offset)
+			content := randomMutes(rn.r, rn.w.cfg, sm.Time).Encode()
+			rn.s.Decide(Mutes, nil, content, sm.Offset)
 			decide(Mutes, nil, content)
 		case 3: // the topic grows
-			x.grown++
-			content := []byte{byte(x.grown)}
-			x.s.Decide(Grown, nil, content, sm.Offset)
+			rn.grown++
+			content := []byte{byte(rn.grown)}
+			rn.s.Decide(Grown, nil, content, sm.Offset)
 			decide(Grown, nil, content)
 		case 0:
-			if x.s.Keys.Len() == 0 {
+			if rn.s.Keys.Len() == 0 {
 				continue
 			}
-			x.s.evictOldest(sm.Offset)
-			unlogged := x.s.decisions.Unlogged()
+			rn.s.evictOldest(sm.Offset)
+			unlogged := rn.s.decisions.Unlogged()
 			decide(Eviction, unlogged[len(unlogged)-1].Subject, nil)
 		case 1: // the registry gets a schema, or loses it
-			x.absent[string(subject)] = !x.absent[string(subject)]
+			rn.absent[string(subject)] = !rn.absent[string(subject)]
 		case 2:
-			if r := &x.w.cfg.Reading; x.w.cfg.TTL > 0 || x.w.cfg.Silence > 0 || r.Every > 0 || r.BySeries || x.s.maxTime == NoTime || x.changes {
+			if r := &rn.w.cfg.Reading; rn.w.cfg.TTL > 0 || rn.w.cfg.Silence > 0 || r.Every > 0 || r.BySeries || rn.s.maxTime == NoTime ||
+				rn.changes {
 				// It does not release what it reaches: a live fold does so before the next sample enters, a replay after it.
 				continue
 			}
-			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))
-			x.s.Decide(kindTest, nil, content, sm.Offset)
+			content := binary.BigEndian.AppendUint64(nil, uint64(rn.s.maxTime+int64(rn.r.IntN(300))))
+			rn.s.Decide(kindTest, nil, content, sm.Offset)
 			decide(kindTest, nil, content)
 		}
 	}
-	absent, standing := x.absent[string(subject)], x.s.Standing(MissingSchema, subject, sm.Offset) != nil
+	absent, standing := rn.absent[string(subject)], rn.s.Standing(MissingSchema, subject, sm.Offset) != nil
 	if absent != standing {
 		var content []byte
 		if absent {
 			content = []byte("no such schema")
 		}
-		x.s.Decide(MissingSchema, subject, content, sm.Offset)
-		x.missing++
+		rn.s.Decide(MissingSchema, subject, content, sm.Offset)
+		rn.missing++
 	}
 	if absent {
-		x.s.Standing(MissingSchema, subject, sm.Offset)
+		rn.s.Standing(MissingSchema, subject, sm.Offset)
 		decide(MissingSchema, subject, nil)
 	}
 	return absent
@@ -178,31 +179,31 @@ func newSteps(t *testing.T) *steps {
 
 // cycle folds a sample at offset unless it is a dead letter, commits and snapshots all
 // if want is.
-func (x *steps) cycle(offset int64, fold, all bool) {
+func (s *steps) cycle(offset int64, fold, all bool) {
 	if fold {
-		x.s.Fold(&Sample{Key: []byte("k"), Time: offset, Offset: offset, Values: []float64{1}}, x.b)
+		s.s.Fold(&Sample{Key: []byte("k"), Time: offset, Offset: offset, Values: []float64{1}}, s.b)
 	}
-	execute(x.b)
-	x.s.Apply(x.b)
-	x.b.Reset()
-	x.s.Rows = x.s.Rows[:0]
-	x.s.Mark(offset + 1)
+	execute(s.b)
+	s.s.Apply(s.b)
+	s.b.Reset()
+	s.s.Rows = s.s.Rows[:0]
+	s.s.Mark(offset + 1)
 	want := int64(0)
 	if all {
 		want = offset + 1
 	}
-	if err := x.s.Snapshot(want, 0, func(k, v []byte) error {
-		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+	if err := s.s.Snapshot(want, 0, func(k, v []byte) error {
+		s.log = append(s.log, record{bytes.Clone(k), bytes.Clone(v)})
 		return nil
 	}); err != nil {
-		x.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	x.s.Committed(offset + 1)
+	s.s.Committed(offset + 1)
 }
 
 // stored returns the number of decisions that the changelog has, but for the one on how records are read.
-func (x *steps) stored() (n int) {
-	for _, r := range compact(x.log, x.log, false) {
+func (s *steps) stored() (n int) {
+	for _, r := range compact(s.log, s.log, false) {
 		if r.key[0] == changelog.Decision && Kind(r.key[1]) != Reading {
 			n++
 		}

@@ -91,21 +91,21 @@ func TestGroups(t *testing.T) {
 }
 
 // foldRaw folds one sample and leaves its events.
-func (x *rig) foldRaw(sample string) {
-	x.t.Helper()
+func (rg *rig) foldRaw(sample string) {
+	rg.t.Helper()
 	var (
 		key   string
 		time  int64
 		value float64
 	)
 	if _, err := fmt.Sscan(sample, &key, &time, &value); err != nil {
-		x.t.Fatal(err)
+		rg.t.Fatal(err)
 	}
-	x.s.Fold(&Sample{Key: []byte(key), Time: time, Offset: x.offset, Values: []float64{value}}, x.b)
-	x.offset++
-	levels(x.b)
-	x.s.Apply(x.b)
-	x.b.Reset()
+	rg.s.Fold(&Sample{Key: []byte(key), Time: time, Offset: rg.offset, Values: []float64{value}}, rg.b)
+	rg.offset++
+	levels(rg.b)
+	rg.s.Apply(rg.b)
+	rg.b.Reset()
 }
 
 // TestGroupsOfSilence: series that fall silent together are in a group, with other anomalies of it, from the

@@ -36,15 +36,15 @@ func (c countedGroup) compare(g *anomaly.Group) int {
 }
 
 // Reset forgets all groups.
-func (x *groupIndex) Reset() { clear(x.names) }
+func (gi *groupIndex) Reset() { clear(gi.names) }
 
 // Join returns the group of an anomaly that opens at an event time: of the groups of that name that began within
 // the window of it, before or after, the last to begin, or else a new group with the anomaly's id.
 // It does not add the group.
-func (x *groupIndex) Join(name string, id [16]byte, time int64) *anomaly.Group {
-	list := x.names[name]
-	for i := len(list) - 1; i >= 0 && list[i].Since >= timeBefore(time, x.Window); i-- {
-		if timeBefore(list[i].Since, x.Window) <= time {
+func (gi *groupIndex) Join(name string, id [16]byte, time int64) *anomaly.Group {
+	list := gi.names[name]
+	for i := len(list) - 1; i >= 0 && list[i].Since >= timeBefore(time, gi.Window); i-- {
+		if timeBefore(list[i].Since, gi.Window) <= time {
 			return list[i].Group
 		}
 	}
@@ -52,22 +52,22 @@ func (x *groupIndex) Join(name string, id [16]byte, time int64) *anomaly.Group {
 }
 
 // Add counts a group that is stored once more.
-func (x *groupIndex) Add(name string, g *anomaly.Group) {
-	list := x.names[name]
+func (gi *groupIndex) Add(name string, g *anomaly.Group) {
+	list := gi.names[name]
 	at, there := slices.BinarySearchFunc(list, g, countedGroup.compare)
 	if there {
 		list[at].n++
 		return
 	}
-	if x.names == nil {
-		x.names = map[string][]countedGroup{}
+	if gi.names == nil {
+		gi.names = map[string][]countedGroup{}
 	}
-	x.names[name] = slices.Insert(list, at, countedGroup{g, 1})
+	gi.names[name] = slices.Insert(list, at, countedGroup{g, 1})
 }
 
 // Remove counts a group that is stored once less.
-func (x *groupIndex) Remove(name string, g *anomaly.Group) {
-	list := x.names[name]
+func (gi *groupIndex) Remove(name string, g *anomaly.Group) {
+	list := gi.names[name]
 	at, there := slices.BinarySearchFunc(list, g, countedGroup.compare)
 	switch {
 	case !there:
@@ -75,15 +75,15 @@ func (x *groupIndex) Remove(name string, g *anomaly.Group) {
 	case list[at].n > 1:
 		list[at].n--
 	case len(list) == 1:
-		delete(x.names, name)
+		delete(gi.names, name)
 	default:
-		x.names[name] = slices.Delete(list, at, at+1)
+		gi.names[name] = slices.Delete(list, at, at+1)
 	}
 }
 
 // Len returns the number of groups.
-func (x *groupIndex) Len() (n int) {
-	for _, list := range x.names {
+func (gi *groupIndex) Len() (n int) {
+	for _, list := range gi.names {
 		n += len(list)
 	}
 	return n

@@ -466,21 +466,21 @@ func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detecto
 }
 
 // values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.
-func (why *reasons) values(tasks *taskQueue[*Key]) func(int, *anomaly.Range) anomaly.Range {
-	if p := why.p; p == nil || !p.Valued || !p.Steady || p.Detector.From == 0 || p.Detector.Explain == nil {
+func (r *reasons) values(tasks *taskQueue[*Key]) func(int, *anomaly.Range) anomaly.Range {
+	if p := r.p; p == nil || !p.Valued || !p.Steady || p.Detector.From == 0 || p.Detector.Explain == nil {
 		return nil
 	}
-	own := *why // so that why does not escape
+	own := *r // so that the reasons do not escape
 	return func(field int, last *anomaly.Range) anomaly.Range { return own.covered(tasks, field, last) }
 }
 
 // covered returns the range of a field's values in the rows that the score of the i-th fresh row covers, and in that row.
-func (why *reasons) covered(tasks *taskQueue[*Key], field int, last *anomaly.Range) anomaly.Range {
-	p := why.p
-	rows := why.b.Rows(int(p.Index))
-	centers, _ := tasks.Values(&p.scoringTask, why.i)
+func (r *reasons) covered(tasks *taskQueue[*Key], field int, last *anomaly.Range) anomaly.Range {
+	p := r.p
+	rows := r.b.Rows(int(p.Index))
+	centers, _ := tasks.Values(&p.scoringTask, r.i)
 	scale, center := tasks.Scale(&p.scoringTask, field), math.Float64frombits(centers[field])
-	to := rows.Row(why.i)
+	to := rows.Row(r.i)
 	// Older rows are in the task for the sake of other fresh ones.
 	first := max(0, to+1-p.Detector.Detector.Window())
 	return anomaly.Cover(field, first, max(0, to-p.Detector.From), to, func(row int) float64 {
@@ -601,12 +601,12 @@ func (s *State) keepMember(k *Key, e *series.SetDetector, said *anomaly.MemberSc
 }
 
 // inSeason reports whether the detector of a score, a detectors.Seasonal, has a season in use: of each task the one that it has left.
-func (why *reasons) inSeason() bool {
-	if why == nil {
+func (r *reasons) inSeason() bool {
+	if r == nil {
 		return false
 	}
-	next := why.b.Tasks[why.p.Index].Next
-	return why.p.InSeason || next.Len > 0 && why.p.Detector.Seasonal.InSeason(why.b.Out[next.Off:][:next.Len])
+	next := r.b.Tasks[r.p.Index].Next
+	return r.p.InSeason || next.Len > 0 && r.p.Detector.Seasonal.InSeason(r.b.Out[next.Off:][:next.Len])
 }
 
 // replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.

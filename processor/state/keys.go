@@ -44,12 +44,12 @@ func (r *refusing) has(k *Key, offset int64) bool {
 }
 
 // newEvictor returns the evictor of keys that expire after ttl microseconds (0: never).
-func (s *Keys) newEvictor(ttl int64) evictor[*Key] {
+func (ky *Keys) newEvictor(ttl int64) evictor[*Key] {
 	return newExpiry(ttl, evictable[*Key]{
-		All:     s.All,
-		Len:     s.Len,
+		All:     ky.All,
+		Len:     ky.Len,
 		Last:    func(k *Key) lastUse { return lastUse{Offset: k.LastOffset, Time: k.Newest(), Gone: k.Dead} },
-		Stays:   s.refusing.has,
+		Stays:   ky.refusing.has,
 		Compare: series.ByName,
 	})
 }
@@ -84,10 +84,10 @@ func (s *State) createKey(sm *Sample) *Key {
 }
 
 // insert adds a key to the state.
-func (s *Keys) insert(k *Key) {
+func (ky *Keys) insert(k *Key) {
 	k.Dead = false
-	s.Add(k)
-	s.evictor.Add(k, k.LastOffset)
+	ky.Add(k)
+	ky.evictor.Add(k, k.LastOffset)
 }
 
 // removeKey removes a key from the state. The key keeps its content for Rollback.

@@ -292,9 +292,9 @@ func rounding(n int, unit float64, define func(x []float64, fresh int) []float64
 
 // isOnOneLevel reports whether a task that ends before a sample, in a series whose level changes at one, is scored in float32: where
 // all rows are at one level, or the rows of its points and perhaps the center.
-func (d *leveled) isOnOneLevel(end, change int) bool {
-	rows := detectors.TaskRows(d.detector, d.stride)
-	if d.detector.Op().Spec().Wide(d.detector.Params()) == detectors.WideFresh {
+func (l *leveled) isOnOneLevel(end, change int) bool {
+	rows := detectors.TaskRows(l.detector, l.stride)
+	if l.detector.Op().Spec().Wide(l.detector.Params()) == detectors.WideFresh {
 		rows /= 4 // the center follows when at least so many rows are at the new level
 	}
 	return end <= change || end-rows >= change

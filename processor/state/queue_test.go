@@ -15,15 +15,15 @@ import (
 // scorer scores full windows. Its carry is one word.
 type scorer struct{ window int }
 
-func (d scorer) Op() detectors.Op        { return simple.OpZScore }
-func (d scorer) Params() detectors.Words { return detectors.Words{7} }
-func (d scorer) Window() int             { return d.window }
+func (s scorer) Op() detectors.Op        { return simple.OpZScore }
+func (s scorer) Params() detectors.Words { return detectors.Words{7} }
+func (s scorer) Window() int             { return s.window }
 
-func (d scorer) Size(v detectors.View) (detectors.Outputs, bool) {
-	return detectors.Outputs{Scores: v.Fresh, Carry: 1}, v.Rows-v.Fresh+1 >= d.window
+func (s scorer) Size(v detectors.View) (detectors.Outputs, bool) {
+	return detectors.Outputs{Scores: v.Fresh, Carry: 1}, v.Rows-v.Fresh+1 >= s.window
 }
 
-func (d scorer) AppendFindings(dst []detectors.Finding, _ detectors.Rows) []detectors.Finding {
+func (s scorer) AppendFindings(dst []detectors.Finding, _ detectors.Rows) []detectors.Finding {
 	return dst
 }
 

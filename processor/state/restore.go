@@ -69,22 +69,22 @@ func (s *State) startLoading() {
 // DropLoaded sets, before the first Load, the keys that do not fit into memory. Load keeps of these
 // only what their eviction needs: the names of their records, and the anomalies that are open. They
 // take no samples, and Shed evicts them.
-func (s *Restore) DropLoaded(v *Survey) { s.drops = v.Drops }
+func (r *Restore) DropLoaded(v *Survey) { r.drops = v.Drops }
 
 // LeftOut returns how many of State.Bytes are of dropped keys while loading.
-func (s *Restore) LeftOut() int64 {
-	if s.loader == nil {
+func (r *Restore) LeftOut() int64 {
+	if r.loader == nil {
 		return 0
 	}
-	return s.loader.LeftOut
+	return r.loader.LeftOut
 }
 
 // bytes returns the memory of records that wait for their key's head.
-func (s *Restore) bytes() int64 {
-	if s.loader == nil {
+func (r *Restore) bytes() int64 {
+	if r.loader == nil {
 		return 0
 	}
-	return s.loader.Bytes()
+	return r.loader.Bytes()
 }
 
 // finishRestore ends loading, for a replay of the input from f to the committed offset.
@@ -165,8 +165,8 @@ func (s *State) forget() {
 }
 
 // Dropped returns the number of keys that wait for Shed.
-func (s *Restore) Dropped() (n int) {
-	for _, k := range s.dropped {
+func (r *Restore) Dropped() (n int) {
+	for _, k := range r.dropped {
 		if !k.Dead {
 			n++
 		}
@@ -191,9 +191,9 @@ func (s *State) Shed(offset int64) (n int) {
 }
 
 // committed notes that everything up to the mark at next is committed.
-func (s *Restore) committed(next int64) {
-	if s.shedAt < next {
-		s.dropped, s.shedAt = nil, math.MaxInt64
+func (r *Restore) committed(next int64) {
+	if r.shedAt < next {
+		r.dropped, r.shedAt = nil, math.MaxInt64
 	}
 }
 

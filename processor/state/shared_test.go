@@ -60,22 +60,22 @@ type sharing struct {
 }
 
 // check compares the X of all tasks that wait with what the model makes of their rows.
-func (h *sharing) check() {
+func (s *sharing) check() {
 	ends := map[string]uint32{} // of the X of the last task of a detector and a key
-	for i := range h.s.tasks.Pending() {
-		p := &h.s.tasks.Pending()[i]
+	for i := range s.s.tasks.Pending() {
+		p := &s.s.tasks.Pending()[i]
 		if p.Index < 0 {
 			continue
 		}
-		h.tasks++
-		b := h.b
+		s.tasks++
+		b := s.b
 		if p.Direct {
-			b = &h.s.tasks.direct
+			b = &s.s.tasks.direct
 		}
 		rows := b.Rows(int(p.Index))
 		x, wide := rows.X, rows.X64
-		all := h.all[string(p.Key.Name())]
-		_, words := h.s.tasks.Times(&p.scoringTask)
+		all := s.all[string(p.Key.Name())]
+		_, words := s.s.tasks.Times(&p.scoringTask)
 		last := words[len(words)-1] >> 1 // its offset
 		n, _ := slices.BinarySearchFunc(all, int64(last), func(r modelRow, o int64) int { return int(r.offset - o) })
 		all = all[:n+1]
@@ -86,35 +86,35 @@ func (h *sharing) check() {
 			around = window
 		}
 		if len(x)+len(wide) != dim*len(window) {
-			h.t.Fatalf("task %d: %d numbers for %d rows", p.Index, len(x)+len(wide), len(window))
+			s.t.Fatalf("task %d: %d numbers for %d rows", p.Index, len(x)+len(wide), len(window))
 		}
 		other := false
 		for r, row := range window {
 			for c, v := range row.v {
 				if wide != nil {
 					if got := wide[r*dim+c]; got != v {
-						h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, want %v", p.Detector.Name, p.Index, p.Key.Name(), r, len(window), got, v)
+						s.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, want %v", p.Detector.Name, p.Index, p.Key.Name(), r, len(window), got, v)
 					}
 					continue
 				}
 				got := x[r*dim+c]
 				if want := float32(v - middleOf(around, c)); !same32(got, want) {
-					h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, by itself it is %v",
+					s.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, by itself it is %v",
 						p.Detector.Name, p.Index, p.Key.Name(), r, len(window), got, want)
 				}
 				other = other || !same32(got, float32(v-middleOf(window, c)))
 			}
 		}
 		if other {
-			h.others++
+			s.others++
 		}
 		id := fmt.Sprint(p.Detector.Index, "/", string(p.Key.Name()))
 		if p.Direct {
 			continue
 		}
-		span := h.b.Tasks[p.Index].X
+		span := s.b.Tasks[p.Index].X
 		if span.Off < ends[id] {
-			h.shared++
+			s.shared++
 		}
 		ends[id] = span.Off + span.Len
 	}
@@ -122,15 +122,15 @@ func (h *sharing) check() {
 
 func same32(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b }
 
-func (h *sharing) flush(e detectors.Executor) {
-	h.check()
-	if err := e.Execute(context.Background(), h.b); err != nil {
-		h.t.Fatal(err)
+func (s *sharing) flush(e detectors.Executor) {
+	s.check()
+	if err := e.Execute(context.Background(), s.b); err != nil {
+		s.t.Fatal(err)
 	}
-	h.s.Apply(h.b)
-	h.b.Reset()
-	h.rows = append(h.rows, flatten(h.s.Rows)...)
-	h.s.Rows = h.s.Rows[:0]
+	s.s.Apply(s.b)
+	s.b.Reset()
+	s.rows = append(s.rows, flatten(s.s.Rows)...)
+	s.s.Rows = s.s.Rows[:0]
 }
 
 // TestSharedRows: the tasks of a key in a batch share rows, and every one has the bits

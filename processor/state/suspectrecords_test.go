@@ -6,20 +6,20 @@ import (
 )
 
 // addRecord folds a record of several samples.
-func (f *partitionLog) addRecord(record int64, times ...int64) {
+func (p *partitionLog) addRecord(record int64, times ...int64) {
 	latest := slices.Max(times)
 	for i, at := range times {
-		sm := Sample{Key: []byte("k"), Time: at, Ahead: latest - at, Offset: f.cfg.Place(record, i), Values: []float64{float64(i)}}
-		f.log = append(f.log, sm)
-		for !f.Fits(f.b) {
-			f.flush()
+		sm := Sample{Key: []byte("k"), Time: at, Ahead: latest - at, Offset: p.cfg.Place(record, i), Values: []float64{float64(i)}}
+		p.log = append(p.log, sm)
+		for !p.Fits(p.b) {
+			p.flush()
 		}
-		f.Fold(&sm, f.b)
+		p.Fold(&sm, p.b)
 	}
-	for !f.Fits(f.b) {
-		f.flush()
+	for !p.Fits(p.b) {
+		p.flush()
 	}
-	f.flush()
+	p.flush()
 }
 
 // TestRecordThatLeaps: a record is judged by the latest time of its samples: where one of them leaps, none is folded before the votes

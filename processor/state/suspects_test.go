@@ -24,36 +24,36 @@ func newPartitionLog(cfg *Config) *partitionLog {
 	return &partitionLog{State: New(cfg), b: &detectors.Batch{}}
 }
 
-func (f *partitionLog) flush() {
-	execute(f.b)
-	f.Apply(f.b)
-	f.b.Reset()
+func (p *partitionLog) flush() {
+	execute(p.b)
+	p.Apply(p.b)
+	p.b.Reset()
 }
 
-func (f *partitionLog) add(key string, times ...int64) {
+func (p *partitionLog) add(key string, times ...int64) {
 	for _, at := range times {
-		f.addSample(Sample{Key: []byte(key), Time: at})
+		p.addSample(Sample{Key: []byte(key), Time: at})
 	}
 }
 
 // addSample adds a sample of the next offset.
-func (f *partitionLog) addSample(sm Sample) {
-	sm.Offset, sm.Values = f.next, []float64{float64(f.next)}
-	f.next++
-	f.log = append(f.log, sm)
-	for !f.Fits(f.b) {
-		f.flush()
+func (p *partitionLog) addSample(sm Sample) {
+	sm.Offset, sm.Values = p.next, []float64{float64(p.next)}
+	p.next++
+	p.log = append(p.log, sm)
+	for !p.Fits(p.b) {
+		p.flush()
 	}
-	f.Fold(&sm, f.b)
-	for !f.Fits(f.b) {
-		f.flush()
+	p.Fold(&sm, p.b)
+	for !p.Fits(p.b) {
+		p.flush()
 	}
-	f.flush()
+	p.flush()
 }
 
 // folded returns the times of the samples that were folded, in their order.
-func (f *partitionLog) folded() (times []int64) {
-	for _, r := range f.Rows {
+func (p *partitionLog) folded() (times []int64) {
+	for _, r := range p.Rows {
 		times = append(times, r.Time)
 	}
 	return times
@@ -196,51 +196,51 @@ func TestSuspectsAreBounded(t *testing.T) {
 }
 
 // commit marks and commits with snapshots or without, and returns the log of them.
-func (f *partitionLog) commit(t *testing.T, snapshots bool) (log []record, floor Floor) {
+func (p *partitionLog) commit(t *testing.T, snapshots bool) (log []record, floor Floor) {
 	t.Helper()
 	if snapshots {
-		return f.commitBytes(t, 0)
+		return p.commitBytes(t, 0)
 	}
-	return f.commitBytes(t, -1)
+	return p.commitBytes(t, -1)
 }
 
 // commitBytes is commit with snapshots of a number of bytes, as Snapshot has it.
-func (f *partitionLog) commitBytes(t *testing.T, limit int) (log []record, floor Floor) {
+func (p *partitionLog) commitBytes(t *testing.T, limit int) (log []record, floor Floor) {
 	t.Helper()
-	f.Mark(f.next)
-	err := f.Snapshot(f.next, limit, func(k, v []byte) error {
+	p.Mark(p.next)
+	err := p.Snapshot(p.next, limit, func(k, v []byte) error {
 		log = append(log, record{bytes.Clone(k), bytes.Clone(v)})
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Committed(f.next)
-	floor, err = ParseFloor(f.Floor().String())
+	p.Committed(p.next)
+	floor, err = ParseFloor(p.Floor().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return log, floor
 }
 
-// restored restores from a changelog and the log of f, of which from is the first
+// restored restores from a changelog and the log of p, of which from is the first
 // offset that is there.
-func (f *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor Floor, from int64) *partitionLog {
+func (p *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor Floor, from int64) *partitionLog {
 	t.Helper()
-	g := &partitionLog{State: New(cfg), b: &detectors.Batch{}, next: f.next, log: f.log}
+	g := &partitionLog{State: New(cfg), b: &detectors.Batch{}, next: p.next, log: p.log}
 	for _, r := range log {
 		if err := g.Load(r.key, r.value); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := g.BeginReplay(floor, f.next, false); err != nil {
+	if err := g.BeginReplay(floor, p.next, false); err != nil {
 		t.Fatal(err)
 	}
-	for i := max(from, floor.From()); i < f.next; i++ {
+	for i := max(from, floor.From()); i < p.next; i++ {
 		for !g.Fits(g.b) {
 			g.flush()
 		}
-		if sm := f.log[i]; sm.Offset < floor.Offset {
+		if sm := p.log[i]; sm.Offset < floor.Offset {
 			g.Recall(&sm)
 		} else {
 			g.Fold(&sm, g.b)

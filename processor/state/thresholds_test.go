@@ -17,38 +17,38 @@ import (
 )
 
 // changeRulings gives the next worker other thresholds, or keeps them.
-func (x *run) changeRulings() {
-	cfg := *x.cfg
+func (rn *run) changeRulings() {
+	cfg := *rn.cfg
 	cfg.Detectors = slices.Clone(cfg.Detectors)
 	for i := range cfg.Detectors {
 		d := &cfg.Detectors[i]
-		if d.Threshold == nil || x.r.IntN(3) == 0 {
+		if d.Threshold == nil || rn.r.IntN(3) == 0 {
 			continue
 		}
-		if d.Shadow = x.r.IntN(2) == 0; x.r.IntN(2) == 0 {
+		if d.Shadow = rn.r.IntN(2) == 0; rn.r.IntN(2) == 0 {
 			continue
 		}
 		other := series.DetectorConfig{Threshold: d.Threshold}
-		randomAlerts(x.r, &other)
-		if x.r.IntN(2) == 0 {
+		randomAlerts(rn.r, &other)
+		if rn.r.IntN(2) == 0 {
 			other.Threshold.History = d.Threshold.History
 		}
 		d.Threshold = other.Threshold
-		if d.Events != nil && other.Events != nil && x.r.IntN(2) == 0 {
+		if d.Events != nil && other.Events != nil && rn.r.IntN(2) == 0 {
 			d.Events = other.Events
 		}
-		if d.Guard = nil; d.Ensemble == nil && cfg.Windows[d.Window].Grid == nil && x.r.IntN(2) == 0 {
-			d.Guard = randomGuard(x.r, len(cfg.Windows[d.Window].Columns))
+		if d.Guard = nil; d.Ensemble == nil && cfg.Windows[d.Window].Grid == nil && rn.r.IntN(2) == 0 {
+			d.Guard = randomGuard(rn.r, len(cfg.Windows[d.Window].Columns))
 		}
 	}
-	x.cfg = &cfg
+	rn.cfg = &cfg
 }
 
 // noteRulings notes what the worker has decided of thresholds at offset.
-func (x *run) noteRulings(offset int64) {
-	for _, d := range x.s.decisions.Unlogged() {
+func (rn *run) noteRulings(offset int64) {
+	for _, d := range rn.s.decisions.Unlogged() {
 		if d.Kind == Thresholds && d.Offset == offset {
-			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.Subject, d.Content, offset})
+			rn.cycle.decided = append(rn.cycle.decided, decided{Thresholds, d.Subject, d.Content, offset})
 		}
 	}
 }

@@ -181,27 +181,27 @@ type units[K, S any] struct {
 }
 
 // Newest returns the unit that ends at the last mark, or, where that is committed, the open one.
-func (l *units[K, S]) Newest() *undoUnit[K, S] {
-	if n := len(l.ended); n > 0 {
-		return l.ended[n-1]
+func (un *units[K, S]) Newest() *undoUnit[K, S] {
+	if n := len(un.ended); n > 0 {
+		return un.ended[n-1]
 	}
-	return l.Open
+	return un.Open
 }
 
 // end ends the open unit at a mark. begin follows.
-func (l *units[K, S]) end(at int64) {
-	l.Open.end = at
-	l.ended = append(l.ended, l.Open)
+func (un *units[K, S]) end(at int64) {
+	un.Open.end = at
+	un.ended = append(un.ended, un.Open)
 }
 
 // open opens a unit at a mark, where saved is what is restored with it.
-func (l *units[K, S]) open(start int64, saved S) {
-	if n := len(l.spare); n > 0 {
-		l.Open, l.spare = l.spare[n-1], l.spare[:n-1]
+func (un *units[K, S]) open(start int64, saved S) {
+	if n := len(un.spare); n > 0 {
+		un.Open, un.spare = un.spare[n-1], un.spare[:n-1]
 	} else {
-		l.Open = new(undoUnit[K, S])
+		un.Open = new(undoUnit[K, S])
 	}
-	l.Open.reset(start, saved)
+	un.Open.reset(start, saved)
 }
 
 // spareUnits is the number of units kept for reuse: at full load, the units of the cycle that
@@ -209,36 +209,36 @@ func (l *units[K, S]) open(start int64, saved S) {
 const spareUnits = 32
 
 // recycle takes a unit that is committed or undone, for reuse.
-func (l *units[K, S]) recycle(u *undoUnit[K, S]) {
-	if len(l.spare) < spareUnits {
-		l.spare = append(l.spare, u)
+func (un *units[K, S]) recycle(u *undoUnit[K, S]) {
+	if len(un.spare) < spareUnits {
+		un.spare = append(un.spare, u)
 	}
 }
 
 // find returns the index of the first ended unit to undo to go back to a mark, and the mark
 // that this leads to. Units begin at base.
-func (l *units[K, S]) find(to, base int64) (first int, at int64) {
-	first = len(l.ended)
-	for first > 0 && l.ended[first-1].start >= to {
+func (un *units[K, S]) find(to, base int64) (first int, at int64) {
+	first = len(un.ended)
+	for first > 0 && un.ended[first-1].start >= to {
 		first--
 	}
 	if first > 0 {
-		return first, l.ended[first-1].end
+		return first, un.ended[first-1].end
 	}
 	return first, base
 }
 
 // Snapshotted reports whether the last mark has a snapshot that is not committed.
-func (l *units[K, S]) Snapshotted() bool {
-	u := l.Newest()
-	return u.snapped || u == l.Open && u.prefix > u.final
+func (un *units[K, S]) Snapshotted() bool {
+	u := un.Newest()
+	return u.snapped || u == un.Open && u.prefix > u.final
 }
 
 // snapshot notes that the newest unit has a snapshot whose floor is f.
-func (l *units[K, S]) snapshot(f checkpoint.Floor) {
-	u := l.Newest()
+func (un *units[K, S]) snapshot(f checkpoint.Floor) {
+	u := un.Newest()
 	u.floor = f
-	if u == l.Open {
+	if u == un.Open {
 		u.prefix, u.prefixFloor = len(u.ops), f.Offset
 	} else {
 		u.snapped = true
@@ -246,7 +246,7 @@ func (l *units[K, S]) snapshot(f checkpoint.Floor) {
 }
 
 // SetFloor sets the floor if the last mark is committed without a snapshot.
-func (l *units[K, S]) SetFloor(f checkpoint.Floor) { l.Newest().floor = f }
+func (un *units[K, S]) SetFloor(f checkpoint.Floor) { un.Newest().floor = f }
 
 // undoKind says what an operation changes. The owner of a Log defines the kinds.
 type undoKind uint8

@@ -61,9 +61,9 @@ func newOwner() *owner {
 }
 
 // change changes something and returns the text that it has replaced.
-func (s *owner) change(rng *rand.Rand) {
-	k, u := rng.IntN(4), s.Open
-	f := s.keys[k]
+func (o *owner) change(rng *rand.Rand) {
+	k, u := rng.IntN(4), o.Open
+	f := o.keys[k]
 	switch rng.IntN(3) {
 	case 0:
 		u.Words = append(u.Words, f.word)
@@ -74,14 +74,14 @@ func (s *owner) change(rng *rand.Rand) {
 		u.Push(opFloat, k, 0, 1)
 		f.float = rng.Float32()
 	case 2:
-		s.pushText(u, k, f)
+		o.pushText(u, k, f)
 		f.word, f.text = rng.Uint64(), strconv.Itoa(rng.Int())
 	}
-	s.keys[k] = f
-	s.total++
+	o.keys[k] = f
+	o.total++
 }
 
-func (s *owner) pushText(u *undoUnit[int, int], k int, f fields) {
+func (o *owner) pushText(u *undoUnit[int, int], k int, f fields) {
 	u.Words = append(u.Words, f.word)
 	u.PushValues(opValue, k, 0, 1, f.text)
 }

@@ -433,194 +433,194 @@ func newRun(t *testing.T, r *rand.Rand, w *world) *run {
 	return x
 }
 
-func (x *run) flush() {
-	execute(x.b)
-	x.s.Apply(x.b)
-	x.b.Reset()
-	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
-	x.cycle.events = append(x.cycle.events, flattenEvents(x.s.Events)...)
-	x.cycle.refused = append(x.cycle.refused, x.s.Suspects.Refused...)
-	x.s.Rows, x.s.Events, x.s.Suspects.Refused = x.s.Rows[:0], x.s.Events[:0], x.s.Suspects.Refused[:0]
+func (rn *run) flush() {
+	execute(rn.b)
+	rn.s.Apply(rn.b)
+	rn.b.Reset()
+	rn.cycle.rows = append(rn.cycle.rows, flatten(rn.s.Rows)...)
+	rn.cycle.events = append(rn.cycle.events, flattenEvents(rn.s.Events)...)
+	rn.cycle.refused = append(rn.cycle.refused, rn.s.Suspects.Refused...)
+	rn.s.Rows, rn.s.Events, rn.s.Suspects.Refused = rn.s.Rows[:0], rn.s.Events[:0], rn.s.Suspects.Refused[:0]
 }
 
 // chunk folds n samples; false: the log has ended.
-func (x *run) chunk(n int, mark bool) bool {
-	i := x.w.from(x.position)
-	if i == len(x.w.log) {
+func (rn *run) chunk(n int, mark bool) bool {
+	i := rn.w.from(rn.position)
+	if i == len(rn.w.log) {
 		return false
 	}
-	end := min(i+n, len(x.w.log))
-	if x.changes && x.r.IntN(10) == 0 {
-		x.changeRulings()
-		x.s.Rulings.Reconfigure(x.cfg.Detectors)
-		x.reconfigured++
+	end := min(i+n, len(rn.w.log))
+	if rn.changes && rn.r.IntN(10) == 0 {
+		rn.changeRulings()
+		rn.s.Rulings.Reconfigure(rn.cfg.Detectors)
+		rn.reconfigured++
 	}
 	for ; i < end; i++ {
-		for !x.s.Fits(x.b) {
-			x.flush()
+		for !rn.s.Fits(rn.b) {
+			rn.flush()
 		}
-		sm := x.w.log[i]
-		x.position = sm.Offset + 1
-		if x.decides > 0 && x.decide(&sm) {
+		sm := rn.w.log[i]
+		rn.position = sm.Offset + 1
+		if rn.decides > 0 && rn.decide(&sm) {
 			continue
 		}
-		x.w.trim(x.s, sm.Offset)
+		rn.w.trim(rn.s, sm.Offset)
 		sm.Key, sm.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
-		x.s.Fold(&sm, x.b)
-		if x.changes {
-			x.noteRulings(sm.Offset)
+		rn.s.Fold(&sm, rn.b)
+		if rn.changes {
+			rn.noteRulings(sm.Offset)
 		}
-		if x.s.Suspects.Has(sm.Offset) {
-			x.s.Suspects.Attach(sm.Offset, sm.Offset)
+		if rn.s.Suspects.Has(sm.Offset) {
+			rn.s.Suspects.Attach(sm.Offset, sm.Offset)
 		}
 		clear(sm.Key) // the caller's memory is its own
 		clear(sm.Values)
-		if x.r.IntN(30) == 0 {
-			x.flush()
+		if rn.r.IntN(30) == 0 {
+			rn.flush()
 		}
 	}
 	if !mark {
 		return true
 	}
-	for !x.s.Fits(x.b) {
-		x.flush()
+	for !rn.s.Fits(rn.b) {
+		rn.flush()
 	}
-	x.flush()
-	if x.r.IntN(3) == 0 && i < len(x.w.log) { // records that are no samples
-		x.position += int64(x.r.IntN(int(x.w.log[i].Offset - x.position + 1)))
+	rn.flush()
+	if rn.r.IntN(3) == 0 && i < len(rn.w.log) { // records that are no samples
+		rn.position += int64(rn.r.IntN(int(rn.w.log[i].Offset - rn.position + 1)))
 	}
-	for o := range x.s.Counts {
-		x.cycle.counts[o] += x.s.Counts[o] - x.counted[o]
+	for o := range rn.s.Counts {
+		rn.cycle.counts[o] += rn.s.Counts[o] - rn.counted[o]
 	}
-	x.cycle.early += x.s.Early - x.countedEarly
-	x.counted, x.countedEarly = x.s.Counts, x.s.Early
-	x.s.Mark(x.position)
-	want := x.position - int64(x.r.IntN(500))
-	limit := x.maxBytes
-	if x.mandatory && x.r.IntN(20) > 0 {
+	rn.cycle.early += rn.s.Early - rn.countedEarly
+	rn.counted, rn.countedEarly = rn.s.Counts, rn.s.Early
+	rn.s.Mark(rn.position)
+	want := rn.position - int64(rn.r.IntN(500))
+	limit := rn.maxBytes
+	if rn.mandatory && rn.r.IntN(20) > 0 {
 		limit = -1
 	}
-	if err := x.s.Snapshot(want, limit, x.emit); err != nil {
-		x.t.Fatal(err)
+	if err := rn.s.Snapshot(want, limit, rn.emit); err != nil {
+		rn.t.Fatal(err)
 	}
-	if f := x.s.Floor(); x.maxBytes == 0 && limit == 0 && f.Offset < min(want, x.position) {
-		x.t.Fatalf("floor %v after a snapshot up to %d", f, want)
+	if f := rn.s.Floor(); rn.maxBytes == 0 && limit == 0 && f.Offset < min(want, rn.position) {
+		rn.t.Fatalf("floor %v after a snapshot up to %d", f, want)
 	}
-	x.cycle.next, x.cycle.floor = x.position, x.s.Floor().String()
+	rn.cycle.next, rn.cycle.floor = rn.position, rn.s.Floor().String()
 	return true
 }
 
 // idle snapshots in a cycle without new records.
-func (x *run) idle() {
-	if x.cycle.next != 0 || x.flight != nil || x.known != x.committed || x.position != x.committed {
+func (rn *run) idle() {
+	if rn.cycle.next != 0 || rn.flight != nil || rn.known != rn.committed || rn.position != rn.committed {
 		return
 	}
-	if err := x.s.Snapshot(x.position, x.maxBytes, x.emit); err != nil {
-		x.t.Fatal(err)
+	if err := rn.s.Snapshot(rn.position, rn.maxBytes, rn.emit); err != nil {
+		rn.t.Fatal(err)
 	}
-	x.cycle.next, x.cycle.floor = x.position, x.s.Floor().String()
-	c := x.cycle
-	x.flight, x.cycle = &c, part{}
-	x.known-- // this commit has to be told, too
+	rn.cycle.next, rn.cycle.floor = rn.position, rn.s.Floor().String()
+	c := rn.cycle
+	rn.flight, rn.cycle = &c, part{}
+	rn.known-- // this commit has to be told, too
 }
 
 // advance has the watermark of an idle partition advance, in a cycle without new records.
-func (x *run) advance() {
-	x.land()
-	if x.cycle.next > 0 {
-		c := x.cycle
-		x.flight, x.cycle = &c, part{}
-		x.land()
+func (rn *run) advance() {
+	rn.land()
+	if rn.cycle.next > 0 {
+		c := rn.cycle
+		rn.flight, rn.cycle = &c, part{}
+		rn.land()
 	}
-	if x.tell(); x.position != x.committed {
+	if rn.tell(); rn.position != rn.committed {
 		return
 	}
-	to := x.s.MaxTime() + 1 + x.r.Int64N(2000)
-	if due := x.s.NextAdvance(); due != math.MaxInt64 && x.r.IntN(2) == 0 {
-		to = max(due, x.s.MaxTime()+1) // exactly
+	to := rn.s.MaxTime() + 1 + rn.r.Int64N(2000)
+	if due := rn.s.NextAdvance(); due != math.MaxInt64 && rn.r.IntN(2) == 0 {
+		to = max(due, rn.s.MaxTime()+1) // exactly
 	}
-	if !x.s.DecideAdvance(to) {
+	if !rn.s.DecideAdvance(to) {
 		return
 	}
-	for !x.s.Fits(x.b) {
-		x.flush()
+	for !rn.s.Fits(rn.b) {
+		rn.flush()
 	}
-	x.flush()
-	for o := range x.s.Counts {
-		x.cycle.counts[o] += x.s.Counts[o] - x.counted[o]
+	rn.flush()
+	for o := range rn.s.Counts {
+		rn.cycle.counts[o] += rn.s.Counts[o] - rn.counted[o]
 	}
-	x.counted = x.s.Counts
-	x.cycle.decided = append(x.cycle.decided, decided{Advance, nil, encodeAdvance(to), x.position})
-	if x.r.IntN(4) == 0 { // before it is written
-		x.abort()
+	rn.counted = rn.s.Counts
+	rn.cycle.decided = append(rn.cycle.decided, decided{Advance, nil, encodeAdvance(to), rn.position})
+	if rn.r.IntN(4) == 0 { // before it is written
+		rn.abort()
 		return
 	}
-	for _, e := range x.cycle.events {
+	for _, e := range rn.cycle.events {
 		if e.det == SilenceDetector {
-			x.silent++
+			rn.silent++
 		}
 	}
-	x.idle()
-	if x.r.IntN(4) == 0 { // before it is committed
-		x.abort()
+	rn.idle()
+	if rn.r.IntN(4) == 0 { // before it is committed
+		rn.abort()
 		return
 	}
-	x.land()
-	x.tell()
-	if x.r.IntN(3) == 0 {
-		x.check("advance", x.s)
+	rn.land()
+	rn.tell()
+	if rn.r.IntN(3) == 0 {
+		rn.check("advance", rn.s)
 	}
 }
 
-func (x *run) emit(key, value []byte) error {
-	if n := len(key) + len(value); n > max(x.w.cfg.MaxRecord, 2*300+1024+len(key)) && x.w.cfg.MaxRecord > 0 {
-		x.t.Errorf("a changelog record of %d bytes, limit %d", n, x.w.cfg.MaxRecord)
+func (rn *run) emit(key, value []byte) error {
+	if n := len(key) + len(value); n > max(rn.w.cfg.MaxRecord, 2*300+1024+len(key)) && rn.w.cfg.MaxRecord > 0 {
+		rn.t.Errorf("a changelog record of %d bytes, limit %d", n, rn.w.cfg.MaxRecord)
 	}
-	x.cycle.changelog = append(x.cycle.changelog, record{bytes.Clone(key), bytes.Clone(value)})
+	rn.cycle.changelog = append(rn.cycle.changelog, record{bytes.Clone(key), bytes.Clone(value)})
 	return nil
 }
 
 // land ends the cycle in flight with success.
-func (x *run) land() {
-	c := x.flight
+func (rn *run) land() {
+	c := rn.flight
 	if c == nil {
 		return
 	}
-	x.flight = nil
-	x.committed, x.floor = c.next, c.floor
-	x.changelog = append(x.changelog, c.changelog...)
-	x.rows = append(x.rows, c.rows...)
-	x.events = append(x.events, c.events...)
-	x.refused = append(x.refused, c.refused...)
+	rn.flight = nil
+	rn.committed, rn.floor = c.next, c.floor
+	rn.changelog = append(rn.changelog, c.changelog...)
+	rn.rows = append(rn.rows, c.rows...)
+	rn.events = append(rn.events, c.events...)
+	rn.refused = append(rn.refused, c.refused...)
 	if len(c.decided) > 0 {
-		x.w.decided = append(x.w.decided, c.decided...)
-		clear(x.w.state)
+		rn.w.decided = append(rn.w.decided, c.decided...)
+		clear(rn.w.state)
 	}
 	for o := range c.counts {
-		x.counts[o] += c.counts[o]
+		rn.counts[o] += c.counts[o]
 	}
-	x.early += c.early
-	if x.r.IntN(4) > 0 {
-		x.tell()
-	}
-}
-
-func (x *run) tell() {
-	if x.known < x.committed {
-		x.s.Committed(x.committed)
-		x.known = x.committed
+	rn.early += c.early
+	if rn.r.IntN(4) > 0 {
+		rn.tell()
 	}
 }
 
-func (x *run) compacted() []record {
-	switch x.r.IntN(3) {
+func (rn *run) tell() {
+	if rn.known < rn.committed {
+		rn.s.Committed(rn.committed)
+		rn.known = rn.committed
+	}
+}
+
+func (rn *run) compacted() []record {
+	switch rn.r.IntN(3) {
 	case 0:
-		return x.changelog
+		return rn.changelog
 	case 1: // some of the older half
-		half := len(x.changelog) / 2
-		return append(compact(x.changelog[:half], x.changelog, false), x.changelog[half:]...)
+		half := len(rn.changelog) / 2
+		return append(compact(rn.changelog[:half], rn.changelog, false), rn.changelog[half:]...)
 	}
-	return compact(x.changelog, x.changelog, x.r.IntN(2) == 0)
+	return compact(rn.changelog, rn.changelog, rn.r.IntN(2) == 0)
 }
 
 // compact keeps the records of part that are the last of their key in all.
@@ -638,44 +638,44 @@ func compact(part, all []record, tombstones bool) (out []record) {
 }
 
 // restored returns a state restored from what the brokers have.
-func (x *run) restored(changelog []record) *State {
-	s, b := New(x.cfg), &detectors.Batch{MaxTasks: x.b.MaxTasks}
-	if x.floor == "" { // nothing was committed
-		s.BackfillTo(x.w.backfill)
-		s.Mark(x.committed)
+func (rn *run) restored(changelog []record) *State {
+	s, b := New(rn.cfg), &detectors.Batch{MaxTasks: rn.b.MaxTasks}
+	if rn.floor == "" { // nothing was committed
+		s.BackfillTo(rn.w.backfill)
+		s.Mark(rn.committed)
 		return s
 	}
 	for _, r := range changelog {
 		if err := s.Load(r.key, r.value); err != nil {
-			x.t.Fatal(err)
+			rn.t.Fatal(err)
 		}
 	}
-	f, err := ParseFloor(x.floor)
+	f, err := ParseFloor(rn.floor)
 	if err != nil {
-		x.t.Fatal(err)
+		rn.t.Fatal(err)
 	}
-	if x.breakIt != nil {
-		x.breakIt(&f)
+	if rn.breakIt != nil {
+		rn.breakIt(&f)
 	}
-	if err := s.BeginReplay(f, x.committed, false); err != nil {
-		if x.breakIt != nil {
-			return New(x.w.cfg)
+	if err := s.BeginReplay(f, rn.committed, false); err != nil {
+		if rn.breakIt != nil {
+			return New(rn.w.cfg)
 		}
-		x.t.Fatal(err)
+		rn.t.Fatal(err)
 	}
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
-	for i := x.w.from(f.From()); i < len(x.w.log) && x.w.log[i].Offset < x.committed; i++ {
-		if x.w.log[i].Offset < f.Offset {
-			s.Recall(&x.w.log[i])
+	for i := rn.w.from(f.From()); i < len(rn.w.log) && rn.w.log[i].Offset < rn.committed; i++ {
+		if rn.w.log[i].Offset < f.Offset {
+			s.Recall(&rn.w.log[i])
 		} else {
 			for !s.Fits(b) {
 				flush()
 			}
-			if sm := &x.w.log[i]; s.Standing(MissingSchema, subjectOf(sm.Key), sm.Offset) == nil {
+			if sm := &rn.w.log[i]; s.Standing(MissingSchema, subjectOf(sm.Key), sm.Offset) == nil {
 				s.Fold(sm, b)
 			}
 		}
-		if o := x.w.log[i].Offset; s.Suspects.Has(o) {
+		if o := rn.w.log[i].Offset; s.Suspects.Has(o) {
 			s.Suspects.Attach(o, o)
 		}
 	}
@@ -687,61 +687,61 @@ func (x *run) restored(changelog []record) *State {
 	s.EndReplay()
 	if sus := &s.Suspects; len(s.Rows) > 0 || len(s.Events) > 0 || len(sus.Refused) > 0 || sus.Lost > 0 ||
 		sus.SuspectCounts != (SuspectCounts{}) || s.Counts != (Counts{}) || s.Early != 0 {
-		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
+		rn.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}
 	return s
 }
 
-func (x *run) restart() {
-	x.cycle, x.flight = part{}, nil
-	x.position = x.committed
-	x.counted, x.countedEarly = x.s.Counts, x.s.Early
-	x.b.Reset()
+func (rn *run) restart() {
+	rn.cycle, rn.flight = part{}, nil
+	rn.position = rn.committed
+	rn.counted, rn.countedEarly = rn.s.Counts, rn.s.Early
+	rn.b.Reset()
 }
 
-func (x *run) crash() {
-	x.crashes++
-	if x.changes {
-		x.changeRulings()
+func (rn *run) crash() {
+	rn.crashes++
+	if rn.changes {
+		rn.changeRulings()
 	}
-	x.s = x.restored(x.compacted())
-	x.known = x.committed
-	x.restart()
-	x.check("crash", x.s)
+	rn.s = rn.restored(rn.compacted())
+	rn.known = rn.committed
+	rn.restart()
+	rn.check("crash", rn.s)
 }
 
-func (x *run) abort() {
-	x.aborts++
-	if err := x.s.Rollback(x.committed); err != nil {
-		x.t.Fatal(err)
+func (rn *run) abort() {
+	rn.aborts++
+	if err := rn.s.Rollback(rn.committed); err != nil {
+		rn.t.Fatal(err)
 	}
-	x.tell()
-	x.restart()
-	x.check("rollback", x.s)
-	if x.r.IntN(3) == 0 {
-		x.check("restore", x.restored(x.compacted()))
+	rn.tell()
+	rn.restart()
+	rn.check("rollback", rn.s)
+	if rn.r.IntN(3) == 0 {
+		rn.check("restore", rn.restored(rn.compacted()))
 	}
 }
 
-func (x *run) check(what string, s *State) {
-	x.t.Helper()
-	if x.breakIt != nil {
+func (rn *run) check(what string, s *State) {
+	rn.t.Helper()
+	if rn.breakIt != nil {
 		return
 	}
-	want := x.w.at(x.committed)
+	want := rn.w.at(rn.committed)
 	if got := s.Export(nil); !bytes.Equal(got, want.export) {
-		x.t.Fatalf("%s at %d (floor %s): state of %d bytes differs from the undisturbed one of %d", what, x.committed, x.floor,
+		rn.t.Fatalf("%s at %d (floor %s): state of %d bytes differs from the undisturbed one of %d", what, rn.committed, rn.floor,
 			len(got), len(want.export))
 	}
 	if s.Held() != want.held {
-		x.t.Fatalf("%s: %d held, undisturbed %d", what, s.Held(), want.held)
+		rn.t.Fatalf("%s: %d held, undisturbed %d", what, s.Held(), want.held)
 	}
-	x.invariants(s)
+	rn.invariants(s)
 }
 
 // invariants compares what is kept along the way with what it is made of.
-func (x *run) invariants(s *State) {
-	x.t.Helper()
+func (rn *run) invariants(s *State) {
+	rn.t.Helper()
 	var size int64
 	dirty, held, silent := 0, 0, 0
 	for k := range s.Keys.All {
@@ -754,53 +754,53 @@ func (x *run) invariants(s *State) {
 			silent++
 		}
 	}
-	if most := x.w.cfg.Reading.MaxHeld; most > 0 && held > most {
-		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
+	if most := rn.w.cfg.Reading.MaxHeld; most > 0 && held > most {
+		rn.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
 	if at := min(s.Keys.evictor.Next(), s.silences.watch.Next()); s.sweepAt != at {
-		x.t.Fatalf("the next sweep is at %d, due at %d", s.sweepAt, at)
+		rn.t.Fatalf("the next sweep is at %d, due at %d", s.sweepAt, at)
 	}
 	if silent != s.silences.n || len(s.orphans.orphaned) > 0 {
-		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphans.orphaned))
+		rn.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphans.orphaned))
 	}
 	if size != s.Keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
-		s.Keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.Keys.Len() > max(x.w.cfg.MaxKeys, voters+1) {
-		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys",
+		s.Keys.Len() > 0 && rn.w.cfg.MaxKeys > 0 && s.Keys.Len() > max(rn.w.cfg.MaxKeys, voters+1) {
+		rn.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys",
 			s.Keys.Bytes, size, s.dirty.Len(), dirty, s.held.N, held, s.Keys.Len())
 	}
 }
 
 // all runs the log to its end, with faults at rate of a hundred steps.
-func (x *run) all(rate int) {
-	size := []int{1, 7, 60, 400}[x.r.IntN(4)]
-	for x.committed < x.w.end {
-		if x.r.IntN(100) < rate {
-			if x.r.IntN(2) == 0 {
-				x.chunk(1+x.r.IntN(size), false) // in the middle of a chunk
+func (rn *run) all(rate int) {
+	size := []int{1, 7, 60, 400}[rn.r.IntN(4)]
+	for rn.committed < rn.w.end {
+		if rn.r.IntN(100) < rate {
+			if rn.r.IntN(2) == 0 {
+				rn.chunk(1+rn.r.IntN(size), false) // in the middle of a chunk
 			}
-			if x.r.IntN(2) == 0 {
-				x.abort()
+			if rn.r.IntN(2) == 0 {
+				rn.abort()
 			} else {
-				x.crash()
+				rn.crash()
 			}
 			continue
 		}
-		if x.r.IntN(10) == 0 {
-			x.idle()
+		if rn.r.IntN(10) == 0 {
+			rn.idle()
 		}
-		if x.idles > 0 && x.r.IntN(x.idles) == 0 {
-			x.advance()
+		if rn.idles > 0 && rn.r.IntN(rn.idles) == 0 {
+			rn.advance()
 		}
-		more := x.chunk(1+x.r.IntN(size), true)
-		if x.flight == nil && x.cycle.next > 0 && (x.r.IntN(2) == 0 || !more) {
-			c := x.cycle
-			x.flight, x.cycle = &c, part{}
-		} else if x.flight != nil && (x.r.IntN(2) == 0 || !more) {
-			x.land()
+		more := rn.chunk(1+rn.r.IntN(size), true)
+		if rn.flight == nil && rn.cycle.next > 0 && (rn.r.IntN(2) == 0 || !more) {
+			c := rn.cycle
+			rn.flight, rn.cycle = &c, part{}
+		} else if rn.flight != nil && (rn.r.IntN(2) == 0 || !more) {
+			rn.land()
 		}
-		if x.r.IntN(10) == 0 {
-			x.invariants(x.s)
+		if rn.r.IntN(10) == 0 {
+			rn.invariants(rn.s)
 		}
 	}
-	x.tell()
+	rn.tell()
 }

@@ -34,17 +34,17 @@ type episode struct {
 
 // Warn logs a failure, unless a line of the same kind was written less than a minute
 // ago.
-func (t *Log) Warn(log *slog.Logger, kind, msg string, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.clock()
-	e := t.open[kind]
+func (l *Log) Warn(log *slog.Logger, kind, msg string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock()
+	e := l.open[kind]
 	if e == nil {
-		if t.open == nil {
-			t.open = map[string]*episode{}
+		if l.open == nil {
+			l.open = map[string]*episode{}
 		}
 		e = &episode{msg: msg, began: now}
-		t.open[kind] = e
+		l.open[kind] = e
 	}
 	e.total++
 	e.last = now
@@ -60,23 +60,23 @@ func (t *Log) Warn(log *slog.Logger, kind, msg string, args ...any) {
 
 // Over ends the troubles whose kind begins with prefix, once it is calm. It is
 // called whenever what they are about succeeds. A single failure needs no second line.
-func (t *Log) Over(log *slog.Logger, prefix string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for kind, e := range t.open {
-		if !strings.HasPrefix(kind, prefix) || t.clock().Sub(e.last) < calm {
+func (l *Log) Over(log *slog.Logger, prefix string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for kind, e := range l.open {
+		if !strings.HasPrefix(kind, prefix) || l.clock().Sub(e.last) < calm {
 			continue
 		}
-		delete(t.open, kind)
+		delete(l.open, kind)
 		if e.total > 1 {
-			log.Info("over: "+e.msg, "times", e.total, "lasted", t.clock().Sub(e.began).Round(time.Millisecond))
+			log.Info("over: "+e.msg, "times", e.total, "lasted", l.clock().Sub(e.began).Round(time.Millisecond))
 		}
 	}
 }
 
-func (t *Log) clock() time.Time {
-	if t.now != nil {
-		return t.now()
+func (l *Log) clock() time.Time {
+	if l.now != nil {
+		return l.now()
 	}
 	return time.Now()
 }

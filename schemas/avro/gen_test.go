@@ -402,18 +402,18 @@ func (g *generator) mapping(t *gtype) schemas.Mapping {
 	return m
 }
 
-func (t *gtype) suits(r schemas.Role) bool {
-	switch t.kind {
+func (g *gtype) suits(r schemas.Role) bool {
+	switch g.kind {
 	case "double", "float":
 		return r != schemas.RoleKey
 	case "int", "long":
-		return r != schemas.RoleTime || t.logical != "time-millis" && t.logical != "time-micros"
+		return r != schemas.RoleTime || g.logical != "time-millis" && g.logical != "time-micros"
 	case "boolean", "null":
 		return r == schemas.RoleValue
 	case "string":
 		return r != schemas.RoleValue
 	case "bytes", "fixed":
-		return (r == schemas.RoleValue) == (t.logical == "decimal") && r != schemas.RoleTime
+		return (r == schemas.RoleValue) == (g.logical == "decimal") && r != schemas.RoleTime
 	case "enum":
 		return r == schemas.RoleKey
 	}
@@ -421,10 +421,10 @@ func (t *gtype) suits(r schemas.Role) bool {
 }
 
 // raw undoes what goavro makes of logical types: what was written.
-func (t *gtype) raw(v any) any {
+func (g *gtype) raw(v any) any {
 	switch v := v.(type) {
 	case time.Time:
-		switch t.logical {
+		switch g.logical {
 		case "date":
 			return int32(v.Unix() / 86400)
 		case "timestamp-millis":

@@ -31,12 +31,12 @@ func NewInspector(reg *registry.Client, opts Options) (*Inspector, error) {
 }
 
 // frame is Decoder.frame; of a record in Glue's framing the body begins with the indexes of its message.
-func (n *Inspector) frame(ctx context.Context, value []byte, header func(name string) ([]byte, bool)) (*compiled, []byte, error) {
+func (ins *Inspector) frame(ctx context.Context, value []byte, header func(name string) ([]byte, bool)) (*compiled, []byte, error) {
 	named := false
 	if header != nil {
 		_, named = header(schemas.SchemaIDHeader)
 	}
-	if d := n.dec; !named && d.shared.glue && schemas.IsGlue(value) {
+	if d := ins.dec; !named && d.shared.glue && schemas.IsGlue(value) {
 		p, nested, body, err := d.glueBody(ctx, value)
 		if err == nil && nested != nil {
 			var indexes []byte
@@ -46,7 +46,7 @@ func (n *Inspector) frame(ctx context.Context, value []byte, header func(name st
 		}
 		return p, body, err
 	}
-	p, body, err := n.dec.frame(ctx, value, header)
+	p, body, err := ins.dec.frame(ctx, value, header)
 	if err == nil && p.schema.Type == protobuf.Format.Type && len(body) == len(value) {
 		body = append(indexes(header), body...)
 	}
@@ -55,20 +55,20 @@ func (n *Inspector) frame(ctx context.Context, value []byte, header func(name st
 
 // Leaves lists the values of a record, as far as it can be read, and returns the writer's schema. An error of its framing or
 // of its schema is a *schemas.DecodeError.
-func (n *Inspector) Leaves(ctx context.Context, value []byte, header func(name string) ([]byte, bool),
+func (ins *Inspector) Leaves(ctx context.Context, value []byte, header func(name string) ([]byte, bool),
 	out *schemas.Leaves) (*schemas.Schema, error) {
 	out.Reset()
-	p, body, err := n.frame(ctx, value, header)
+	p, body, err := ins.frame(ctx, value, header)
 	if err != nil {
 		return nil, err
 	}
-	l, ok := n.leaves[p.schema]
+	l, ok := ins.leaves[p.schema]
 	if !ok {
-		f, err := formatOf(n.dec.shared.options.Format, p.schema)
+		f, err := formatOf(ins.dec.shared.options.Format, p.schema)
 		if l.err = err; err == nil {
 			l.list, l.err = f.Leaves(p.schema)
 		}
-		n.leaves[p.schema] = l
+		ins.leaves[p.schema] = l
 	}
 	fail := func(class string, err error) (*schemas.Schema, error) {
 		return p.schema, &schemas.DecodeError{Class: class, SchemaID: p.id, Err: err}

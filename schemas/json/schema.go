@@ -67,10 +67,10 @@ func parseSchema(s *schemas.Schema) (schemas.Fields, error) {
 }
 
 // follow resolves a $ref; ok is false where it leads nowhere.
-func (c *schema) follow(doc any, ref string) (p place, ok bool) {
+func (sc *schema) follow(doc any, ref string) (p place, ok bool) {
 	name, fragment, _ := strings.Cut(ref, "#")
 	if name != "" {
-		if doc, ok = c.docs[name]; !ok {
+		if doc, ok = sc.docs[name]; !ok {
 			return p, false
 		}
 	}
@@ -98,10 +98,10 @@ func (c *schema) follow(doc any, ref string) (p place, ok bool) {
 }
 
 // places lists the schemas that a value at p can or must meet, p's own first.
-func (c *schema) places(p place) (list []place) {
+func (sc *schema) places(p place) (list []place) {
 	var add func(p place, refs int)
 	add = func(p place, refs int) {
-		if c.left--; c.left < 0 || len(list) == maxPlaces || refs == maxRefs {
+		if sc.left--; sc.left < 0 || len(list) == maxPlaces || refs == maxRefs {
 			return
 		}
 		m, ok := p.v.(map[string]any)
@@ -112,7 +112,7 @@ func (c *schema) places(p place) (list []place) {
 			return
 		}
 		if ref, ok := m["$ref"].(string); ok {
-			if to, ok := c.follow(p.doc, ref); ok {
+			if to, ok := sc.follow(p.doc, ref); ok {
 				add(to, refs+1)
 			} else {
 				list = append(list, place{p.doc, true}) // it may be anything
@@ -150,23 +150,23 @@ func types(m map[string]any) (list []string) {
 }
 
 // Find implements schemas.Fields.
-func (c *schema) Find(s *schemas.Sink) *schemas.Problem {
-	c.left = maxLooks
-	return c.find(s, c.root, s.Segs, 0)
+func (sc *schema) Find(s *schemas.Sink) *schemas.Problem {
+	sc.left = maxLooks
+	return sc.find(s, sc.root, s.Segs, 0)
 }
 
 // Items implements schemas.Fields.
-func (c *schema) Items(s *schemas.Sink) schemas.Fields {
-	c.left = maxLooks
-	if p, ok := c.items(c.root, s.Segs); ok {
-		return &schema{root: p, docs: c.docs}
+func (sc *schema) Items(s *schemas.Sink) schemas.Fields {
+	sc.left = maxLooks
+	if p, ok := sc.items(sc.root, s.Segs); ok {
+		return &schema{root: p, docs: sc.docs}
 	}
 	return nil
 }
 
 // items returns the schema of the items of the array that the path segs leads to from p on.
-func (c *schema) items(p place, segs []schemas.Segment) (items place, ok bool) {
-	for _, p := range c.places(p) {
+func (sc *schema) items(p place, segs []schemas.Segment) (items place, ok bool) {
+	for _, p := range sc.places(p) {
 		m, _ := p.v.(map[string]any)
 		if m == nil {
 			continue
@@ -175,8 +175,8 @@ func (c *schema) items(p place, segs []schemas.Segment) (items place, ok bool) {
 			if v := itemsOf(m); v != nil {
 				return place{p.doc, v}, true
 			}
-		} else if next, _ := c.property(m, segs[0].Name); next != nil {
-			if items, ok = c.items(place{p.doc, next}, segs[1:]); ok {
+		} else if next, _ := sc.property(m, segs[0].Name); next != nil {
+			if items, ok = sc.items(place{p.doc, next}, segs[1:]); ok {
 				return items, true
 			}
 		}
@@ -195,15 +195,15 @@ func itemsOf(m map[string]any) any {
 	return m["items"]
 }
 
-func (c *schema) find(s *schemas.Sink, p place, segs []schemas.Segment, count int) *schemas.Problem {
+func (sc *schema) find(s *schemas.Sink, p place, segs []schemas.Segment, count int) *schemas.Problem {
 	first := &schemas.Problem{Class: schemas.ClassMissingField, Text: "cannot be there"}
 	seen := false
-	places := c.places(p)
-	if c.left < 0 {
+	places := sc.places(p)
+	if sc.left < 0 {
 		return nil // given up
 	}
 	for _, p := range places {
-		problem := c.findIn(s, p, segs, count)
+		problem := sc.findIn(s, p, segs, count)
 		if problem == nil {
 			return nil
 		}
@@ -214,7 +214,7 @@ func (c *schema) find(s *schemas.Sink, p place, segs []schemas.Segment, count in
 	return first
 }
 
-func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count int) *schemas.Problem {
+func (sc *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count int) *schemas.Problem {
 	m, ok := p.v.(map[string]any)
 	if !ok {
 		return nil // true: anything
@@ -236,19 +236,19 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 		if items == nil {
 			return nil
 		}
-		return c.find(s, place{p.doc, items}, segs, 0)
+		return sc.find(s, place{p.doc, items}, segs, 0)
 	case len(segs) > 0:
 		if !is("object") {
 			return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("%s has no field %q", title, segs[0].Name)}
 		}
-		next, known := c.property(m, segs[0].Name)
+		next, known := sc.property(m, segs[0].Name)
 		switch {
 		case !known:
 			return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("the object has no field %q", segs[0].Name)}
 		case next == nil:
 			return nil
 		}
-		return c.find(s, place{p.doc, next}, segs[1:], segs[0].Count)
+		return sc.find(s, place{p.doc, next}, segs[1:], segs[0].Count)
 	case s.Role == schemas.RoleValue && m["title"] == "io.debezium.data.VariableScaleDecimal":
 	case s.Role == schemas.RoleValue && (s.FromText || s.Scale != nil) && is("string"):
 	case s.Role == schemas.RoleValue && !is("number", "integer", "boolean", "null"):
@@ -274,7 +274,7 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 
 // property returns the schema of an object's field: nil for a field without one.
 // known is false where the schema names fields, but not this one.
-func (c *schema) property(m map[string]any, name string) (v any, known bool) {
+func (sc *schema) property(m map[string]any, name string) (v any, known bool) {
 	properties, named := m["properties"].(map[string]any)
 	if v, ok := properties[name]; ok {
 		return v, true
@@ -296,11 +296,11 @@ func (c *schema) property(m map[string]any, name string) (v any, known bool) {
 
 // Paths implements schemas.Fields: names in order of the alphabet, numbers in objects of
 // any fields as "tags.*".
-func (c *schema) Paths(r schemas.Role) (out []string) {
+func (sc *schema) Paths(r schemas.Role) (out []string) {
 	open := map[uintptr]bool{} // the schemas around the current one: a recursive one is not entered again
 	var walk func(p place, path string, array bool)
 	walk = func(p place, path string, array bool) {
-		for _, p := range c.places(p) {
+		for _, p := range sc.places(p) {
 			m, _ := p.v.(map[string]any)
 			join := func(name string) string {
 				if path == "" {
@@ -337,7 +337,7 @@ func (c *schema) Paths(r schemas.Role) (out []string) {
 			delete(open, at)
 		}
 	}
-	c.left = maxLooks
-	walk(c.root, "", false)
+	sc.left = maxLooks
+	walk(sc.root, "", false)
 	return out
 }

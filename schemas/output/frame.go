@@ -40,9 +40,9 @@ func compile(schema string, former ...uint64) *compiled {
 }
 
 // asJSON replaces the Avro bytes from start on by their JSON. It allocates nothing where dst has room for both.
-func (s *compiled) asJSON(dst []byte, start int) []byte {
+func (c *compiled) asJSON(dst []byte, start int) []byte {
 	end := len(dst)
-	all, err := s.json.Append(dst, dst[start:])
+	all, err := c.json.Append(dst, dst[start:])
 	if err != nil {
 		panic("output: an encoder writes what its schema does not have: " + err.Error())
 	}
@@ -50,14 +50,14 @@ func (s *compiled) asJSON(dst []byte, start int) []byte {
 }
 
 // unframe returns the Avro bytes of a record of the schema, in any framing or in JSON.
-func (s *compiled) unframe(b []byte) ([]byte, error) {
+func (c *compiled) unframe(b []byte) ([]byte, error) {
 	switch {
 	case len(b) > 0 && b[0] == '{':
-		return s.json.Binary(nil, b)
+		return c.json.Binary(nil, b)
 	case len(b) >= 5 && b[0] == schemas.MagicID:
 		return b[5:], nil
 	case len(b) >= 10 && b[0] == schemas.SingleObject0 && b[1] == schemas.SingleObject1:
-		if crc := binary.LittleEndian.Uint64(b[2:]); crc != s.fingerprint && !slices.Contains(s.former, crc) {
+		if crc := binary.LittleEndian.Uint64(b[2:]); crc != c.fingerprint && !slices.Contains(c.former, crc) {
 			return nil, fmt.Errorf("fingerprint %016x is of another schema", crc)
 		}
 		return b[10:], nil
@@ -66,12 +66,12 @@ func (s *compiled) unframe(b []byte) ([]byte, error) {
 }
 
 // head returns the framing before the Avro bytes of a record.
-func (s *compiled) head(schemaID int32) []byte {
+func (c *compiled) head(schemaID int32) []byte {
 	switch {
 	case schemaID == JSON:
 		return nil
 	case schemaID < 0:
-		return binary.LittleEndian.AppendUint64([]byte{schemas.SingleObject0, schemas.SingleObject1}, s.fingerprint)
+		return binary.LittleEndian.AppendUint64([]byte{schemas.SingleObject0, schemas.SingleObject1}, c.fingerprint)
 	}
 	return binary.BigEndian.AppendUint32([]byte{schemas.MagicID}, uint32(schemaID))
 }

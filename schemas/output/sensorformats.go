@@ -65,8 +65,8 @@ func appendJSON(dst []byte, text string) []byte {
 	return append(dst, b...)
 }
 
-func (e *jsonReadings) Append(dst, sensor []byte, time int64, value float64, seq int64) []byte {
-	dst = append(append(dst, e.head...), `{"sensor":`...)
+func (j *jsonReadings) Append(dst, sensor []byte, time int64, value float64, seq int64) []byte {
+	dst = append(append(dst, j.head...), `{"sensor":`...)
 	dst = append(appendJSON(dst, string(sensor)), `,"time":`...)
 	dst = append(strconv.AppendInt(dst, millis(time), 10), `,"value":`...)
 	if value == value {
@@ -74,7 +74,7 @@ func (e *jsonReadings) Append(dst, sensor []byte, time int64, value float64, seq
 	} else {
 		dst = append(dst, "null"...)
 	}
-	dst = append(dst, e.site...)
+	dst = append(dst, j.site...)
 	return append(strconv.AppendInt(dst, seq, 10), '}')
 }
 
@@ -102,12 +102,12 @@ func appendBytes[T string | []byte](dst []byte, field byte, b T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-func (e *protobufReadings) Append(dst, sensor []byte, time int64, value float64, seq int64) []byte {
-	dst = appendBytes(append(dst, e.head...), 1, sensor)
+func (p *protobufReadings) Append(dst, sensor []byte, time int64, value float64, seq int64) []byte {
+	dst = appendBytes(append(dst, p.head...), 1, sensor)
 	dst = binary.AppendUvarint(append(dst, 2<<3|wireVarint), uint64(millis(time)))
 	if value == value {
 		dst = binary.LittleEndian.AppendUint64(append(dst, 3<<3|wireFixed64), math.Float64bits(value))
 	}
-	dst = append(dst, e.site...)
+	dst = append(dst, p.site...)
 	return binary.AppendUvarint(append(dst, 5<<3|wireVarint), uint64(seq))
 }

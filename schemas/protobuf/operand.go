@@ -90,7 +90,7 @@ func (f *file) Type(s *schemas.Sink) (t expression.Type) {
 }
 
 // Type implements schemas.Typed.
-func (m itemFields) Type(s *schemas.Sink) expression.Type { return typeAt(m.MessageDescriptor, s.Segs) }
+func (f itemFields) Type(s *schemas.Sink) expression.Type { return typeAt(f.MessageDescriptor, s.Segs) }
 
 // typeAt returns the type of the values at a path that a message has (find).
 func typeAt(m protoreflect.MessageDescriptor, segs []schemas.Segment) (t expression.Type) {

@@ -110,8 +110,8 @@ func (p *messageProgram) compile(l *schemas.Layout, id int32, d protoreflect.Mes
 type recordOf struct{ *messageProgram }
 
 // Decode implements schemas.Program.
-func (p recordOf) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
-	return p.decode(key, body, timestampMs, out)
+func (r recordOf) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
+	return r.decode(key, body, timestampMs, out)
 }
 
 var (

@@ -224,15 +224,15 @@ func (f *file) Items(s *schemas.Sink) schemas.Fields {
 type itemFields struct{ protoreflect.MessageDescriptor }
 
 // Find implements schemas.Fields.
-func (m itemFields) Find(s *schemas.Sink) *schemas.Problem {
-	return find(s, m.MessageDescriptor, s.Segs)
+func (f itemFields) Find(s *schemas.Sink) *schemas.Problem {
+	return find(s, f.MessageDescriptor, s.Segs)
 }
 
 // Items implements schemas.Fields: an item has no array of readings.
-func (m itemFields) Items(*schemas.Sink) schemas.Fields { return nil }
+func (f itemFields) Items(*schemas.Sink) schemas.Fields { return nil }
 
 // Paths implements schemas.Fields.
-func (m itemFields) Paths(r schemas.Role) []string { return paths(m.MessageDescriptor, r) }
+func (f itemFields) Paths(r schemas.Role) []string { return paths(f.MessageDescriptor, r) }
 
 // find looks for a path in a message.
 func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segment) *schemas.Problem {

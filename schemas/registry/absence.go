@@ -34,32 +34,32 @@ const (
 
 // absent notes that a schema could not be fetched and returns the error to report.
 // The caller holds mu.
-func (k *cache) absent(name string, err error) error {
+func (c *cache) absent(name string, err error) error {
 	now := time.Now()
-	a := k.absents[name]
+	a := c.absents[name]
 	a.err, a.until = err, now.Add(outagePause)
 	if errors.Is(err, ErrUnknownSchema) {
 		if a.since.IsZero() || now.Sub(a.last) > absentFor {
 			a.since = now
 		}
 		a.last = now
-		final := now.Sub(a.since) >= k.grace
+		final := now.Sub(a.since) >= c.grace
 		// Asked again sooner while the answer is new: most replicas lag for
 		// milliseconds. And at the end of the grace period.
-		pause := min(max(now.Sub(a.since), leastPause), k.negativeTTL)
-		if rest := a.since.Add(k.grace).Sub(now); !final {
+		pause := min(max(now.Sub(a.since), leastPause), c.negativeTTL)
+		if rest := a.since.Add(c.grace).Sub(now); !final {
 			pause = min(pause, rest)
 		}
 		a.until = now.Add(pause)
 		a.err = &AbsentError{Since: a.since, Final: final, Err: err}
 	}
-	if len(k.absents) >= maxAbsent { // ids out of corrupt records
-		for other := range k.absents {
-			if delete(k.absents, other); len(k.absents) <= maxAbsent/2 {
+	if len(c.absents) >= maxAbsent { // ids out of corrupt records
+		for other := range c.absents {
+			if delete(c.absents, other); len(c.absents) <= maxAbsent/2 {
 				break
 			}
 		}
 	}
-	k.absents[name] = a
+	c.absents[name] = a
 	return a.err
 }

@@ -45,11 +45,11 @@ type flight struct {
 
 // scanned returns a version of a subject and its fingerprints, and caches it under these, so that a version is fetched once
 // however many fingerprints are searched for: after that it returns none.
-func (k *cache) scanned(key string, fetch func() (*schemas.Schema, error),
+func (c *cache) scanned(key string, fetch func() (*schemas.Schema, error),
 	fingerprints func(*schemas.Schema) []uint64) (*schemas.Schema, []uint64, error) {
-	k.mu.Lock()
-	done := k.seen[key]
-	k.mu.Unlock()
+	c.mu.Lock()
+	done := c.seen[key]
+	c.mu.Unlock()
 	if done {
 		return nil, nil, nil
 	}
@@ -58,36 +58,36 @@ func (k *cache) scanned(key string, fetch func() (*schemas.Schema, error),
 		return nil, nil, err
 	}
 	list := fingerprints(s)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.seen[key] = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[key] = true
 	for _, crc := range list {
-		k.schemas[fingerprintName(crc)] = s
+		c.schemas[fingerprintName(crc)] = s
 	}
 	return s, list, nil
 }
 
 // cached returns a schema from memory or disk, or fetches it. Callers at the same time for one
 // name share a request.
-func (k *cache) cached(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
+func (c *cache) cached(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
 	for {
-		k.mu.Lock()
-		if s, ok := k.schemas[name]; ok {
-			k.mu.Unlock()
-			k.hits.Add(1)
+		c.mu.Lock()
+		if s, ok := c.schemas[name]; ok {
+			c.mu.Unlock()
+			c.hits.Add(1)
 			return s, nil
 		}
-		if a, ok := k.absents[name]; ok && time.Now().Before(a.until) {
-			k.mu.Unlock()
-			k.hits.Add(1)
+		if a, ok := c.absents[name]; ok && time.Now().Before(a.until) {
+			c.mu.Unlock()
+			c.hits.Add(1)
 			return nil, a.err
 		}
-		f, waits := k.flights[name]
+		f, waits := c.flights[name]
 		if !waits {
 			f = &flight{done: make(chan struct{})}
-			k.flights[name] = f
+			c.flights[name] = f
 		}
-		k.mu.Unlock()
+		c.mu.Unlock()
 
 		if waits {
 			select {
@@ -102,18 +102,18 @@ func (k *cache) cached(ctx context.Context, name string, fetch func(context.Cont
 			return f.schema, f.err
 		}
 
-		f.schema, f.err = k.load(ctx, name, fetch)
-		k.mu.Lock()
-		delete(k.flights, name)
+		f.schema, f.err = c.load(ctx, name, fetch)
+		c.mu.Lock()
+		delete(c.flights, name)
 		switch {
 		case f.err == nil:
-			k.schemas[name] = f.schema
-			delete(k.absents, name)
+			c.schemas[name] = f.schema
+			delete(c.absents, name)
 		case ctx.Err() != nil: // says nothing about the registry
 		default:
-			f.err = k.absent(name, f.err)
+			f.err = c.absent(name, f.err)
 		}
-		k.mu.Unlock()
+		c.mu.Unlock()
 		close(f.done)
 		return f.schema, f.err
 	}
@@ -122,32 +122,32 @@ func (k *cache) cached(ctx context.Context, name string, fetch func(context.Cont
 // load asks the registry, and reads the disk when the registry is down or does not
 // have the schema any more. The registry comes first because a new one at the same
 // address gives old ids to other schemas.
-func (k *cache) load(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
-	kept := k.kept(name)
-	if kept != nil && k.silent() {
-		k.diskHits.Add(1)
+func (c *cache) load(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
+	kept := c.kept(name)
+	if kept != nil && c.silent() {
+		c.diskHits.Add(1)
 		return kept, nil
 	}
 	s, err := fetch(ctx)
 	switch {
 	case err == nil:
-		if k.disk != nil && (kept == nil || !reflect.DeepEqual(kept, s)) {
+		if c.disk != nil && (kept == nil || !reflect.DeepEqual(kept, s)) {
 			b, _ := json.Marshal(s)
-			_ = k.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
+			_ = c.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
 		}
 	case kept != nil && ctx.Err() == nil:
-		k.diskHits.Add(1)
+		c.diskHits.Add(1)
 		return kept, nil
 	}
 	return s, err
 }
 
 // kept returns the schema that the disk has under a name, or nil.
-func (k *cache) kept(name string) *schemas.Schema {
-	if k.disk == nil {
+func (c *cache) kept(name string) *schemas.Schema {
+	if c.disk == nil {
 		return nil
 	}
-	b, ok := k.disk.get(name)
+	b, ok := c.disk.get(name)
 	s := &schemas.Schema{}
 	if !ok || json.Unmarshal(b, s) != nil || s.Text == "" {
 		return nil
@@ -160,23 +160,23 @@ type registered struct{ ID int32 }
 
 // remembered returns the id that ask returns. Where the registry does not answer it returns the one that it returned for
 // the same schema before.
-func (k *cache) remembered(subject, schemaJSON string, ask func() (int32, error)) (int32, error) {
+func (c *cache) remembered(subject, schemaJSON string, ask func() (int32, error)) (int32, error) {
 	sum := sha256.Sum256([]byte(subject + "\x00" + schemaJSON))
 	name := "registered-" + hex.EncodeToString(sum[:16])
 	id, err := ask()
 	if err == nil {
-		if k.disk != nil {
+		if c.disk != nil {
 			b, _ := json.Marshal(registered{id})
-			_ = k.disk.put(name, b) // a full disk must not stop the worker; the next start asks again
+			_ = c.disk.put(name, b) // a full disk must not stop the worker; the next start asks again
 		}
 		return id, nil
 	}
 	var e *Error
-	if k.disk != nil && errors.As(err, &e) && e.temporary() {
-		if b, ok := k.disk.get(name); ok {
+	if c.disk != nil && errors.As(err, &e) && e.temporary() {
+		if b, ok := c.disk.get(name); ok {
 			var known registered
 			if json.Unmarshal(b, &known) == nil && known.ID > 0 {
-				k.diskHits.Add(1)
+				c.diskHits.Add(1)
 				return known.ID, nil
 			}
 		}

@@ -157,7 +157,7 @@ func New(c Config) (*Client, error) {
 
 // CacheFault returns why CacheDir cannot be used, or cannot be written; nil
 // where it can. The client works either way.
-func (r *Client) CacheFault() error { return r.fault }
+func (c *Client) CacheFault() error { return c.fault }
 
 func redact(u string) string {
 	if i := strings.LastIndexByte(u, '@'); i >= 0 {
@@ -167,17 +167,17 @@ func redact(u string) string {
 }
 
 // Close drops idle connections.
-func (r *Client) Close() {
-	if r != nil {
-		r.client.CloseIdleConnections()
+func (c *Client) Close() {
+	if c != nil {
+		c.client.CloseIdleConnections()
 	}
 }
 
 // Stats returns the counters so far.
-func (r *Client) Stats() Stats {
+func (c *Client) Stats() Stats {
 	return Stats{
-		Requests: r.requests.Load(), Failures: r.failures.Load(),
-		Hits: r.cache.hits.Load(), DiskHits: r.cache.diskHits.Load(), Up: r.up.Load(),
+		Requests: c.requests.Load(), Failures: c.failures.Load(),
+		Hits: c.cache.hits.Load(), DiskHits: c.cache.diskHits.Load(), Up: c.up.Load(),
 	}
 }
 
@@ -187,15 +187,15 @@ var errNoRegistry = fmt.Errorf("%w: no registry is configured, set schema_regist
 // SchemaByID returns the schema of an id, from memory, else from the registry, else
 // from disk. The error is ErrUnknownSchema if the registry has none; any other
 // error means that no answer came, and a later call may succeed.
-func (r *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, error) {
-	if r == nil {
+func (c *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, error) {
+	if c == nil {
 		return nil, errNoRegistry
 	}
-	if r.Glue() {
+	if c.Glue() {
 		return nil, fmt.Errorf("schema id %d: %w", id, errGlue)
 	}
-	return r.cache.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*schemas.Schema, error) {
-		s, err := r.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
+	return c.cache.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*schemas.Schema, error) {
+		s, err := c.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
 		if err == nil {
 			s.ID = id
 		}
@@ -204,21 +204,21 @@ func (r *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, err
 }
 
 // SchemaByGUID is SchemaByID for a GUID. The schema's ID is -1 if the registry does not return it.
-func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Schema, error) {
-	if r == nil {
+func (c *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Schema, error) {
+	if c == nil {
 		return nil, errNoRegistry
 	}
 	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
-	return r.cache.cached(ctx, "guid-"+text, func(ctx context.Context) (*schemas.Schema, error) {
-		if r.Glue() {
-			return r.glueVersion(ctx, text)
+	return c.cache.cached(ctx, "guid-"+text, func(ctx context.Context) (*schemas.Schema, error) {
+		if c.Glue() {
+			return c.glueVersion(ctx, text)
 		}
-		s, err := r.schema(ctx, "schema "+text, "/schemas/guids/"+text)
+		s, err := c.schema(ctx, "schema "+text, "/schemas/guids/"+text)
 		var e *Error
 		switch {
 		case err == nil:
 			s.GUID = text
-		case errors.As(err, &e) && e.Status == http.StatusNotFound && r.Ping(ctx) == nil:
+		case errors.As(err, &e) && e.Status == http.StatusNotFound && c.Ping(ctx) == nil:
 			// Apicurio has no such call. Anyone can write a GUID into a header, so
 			// that must not stop a partition for ever.
 			return nil, fmt.Errorf("schema %s: %w, or does not know GUIDs", text, ErrUnknownSchema)
@@ -229,21 +229,21 @@ func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 
 // SchemaByFingerprint searches all versions of subjects for the schema of
 // a CRC-64-AVRO fingerprint, with the errors of SchemaByID. fingerprints returns the fingerprints of a schema.
-func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
+func (c *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
 	fingerprints func(*schemas.Schema) []uint64) (*schemas.Schema, error) {
-	if !r.HasIDs() || len(subjects) == 0 {
+	if !c.HasIDs() || len(subjects) == 0 {
 		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
 	}
-	return r.cache.cached(ctx, fingerprintName(fingerprint), func(ctx context.Context) (*schemas.Schema, error) {
+	return c.cache.cached(ctx, fingerprintName(fingerprint), func(ctx context.Context) (*schemas.Schema, error) {
 		for _, subject := range subjects {
-			versions, err := r.Versions(ctx, subject)
+			versions, err := c.Versions(ctx, subject)
 			if err != nil && !errors.Is(err, ErrUnknownSchema) {
 				return nil, err
 			}
 			for _, v := range slices.Backward(versions) { // the newest is the most likely one
 				version := strconv.Itoa(v)
-				s, list, err := r.cache.scanned(subject+"/"+version, func() (*schemas.Schema, error) {
-					return r.version(ctx, subject, version)
+				s, list, err := c.cache.scanned(subject+"/"+version, func() (*schemas.Schema, error) {
+					return c.version(ctx, subject, version)
 				}, fingerprints)
 				if err != nil {
 					return nil, err

@@ -14,18 +14,18 @@ import (
 // the old one if the subject has that schema already. In an outage it returns the id from the
 // disk cache, of an earlier process for the same subject and schema. It returns
 // ErrIncompatible if the subject's compatibility rule forbids the schema.
-func (r *Client) Register(ctx context.Context, subject, schemaJSON string) (int32, error) {
-	return r.RegisterAs(ctx, subject, "AVRO", schemaJSON)
+func (c *Client) Register(ctx context.Context, subject, schemaJSON string) (int32, error) {
+	return c.RegisterAs(ctx, subject, "AVRO", schemaJSON)
 }
 
 // RegisterAs registers a schema of a type, as schemas.Format names it, like Register.
-func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text string) (int32, error) {
-	if err := r.lacksIDs(); err != nil {
+func (c *Client) RegisterAs(ctx context.Context, subject, schemaType, text string) (int32, error) {
+	if err := c.lacksIDs(); err != nil {
 		return 0, err
 	}
-	return r.cache.remembered(subject, text, func() (int32, error) {
+	return c.cache.remembered(subject, text, func() (int32, error) {
 		var a struct{ ID int32 }
-		err := r.call(ctx, fmt.Sprintf("registering subject %q", subject), http.MethodPost,
+		err := c.call(ctx, fmt.Sprintf("registering subject %q", subject), http.MethodPost,
 			"/subjects/"+url.PathEscape(subject)+"/versions", schemaBody(schemaType, text), &a)
 		return a.ID, err
 	})
@@ -33,13 +33,13 @@ func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text strin
 
 // Lookup returns the id of a schema that is registered under a subject, and ErrUnknownSchema if it
 // is not. It serves registries that forbid registration to workers.
-func (r *Client) Lookup(ctx context.Context, subject, schemaJSON string) (int32, error) {
-	if err := r.lacksIDs(); err != nil {
+func (c *Client) Lookup(ctx context.Context, subject, schemaJSON string) (int32, error) {
+	if err := c.lacksIDs(); err != nil {
 		return 0, err
 	}
-	return r.cache.remembered(subject, schemaJSON, func() (int32, error) {
+	return c.cache.remembered(subject, schemaJSON, func() (int32, error) {
 		var a answer
-		err := r.call(ctx, fmt.Sprintf("looking up subject %q", subject), http.MethodPost,
+		err := c.call(ctx, fmt.Sprintf("looking up subject %q", subject), http.MethodPost,
 			"/subjects/"+url.PathEscape(subject), schemaBody("AVRO", schemaJSON), &a)
 		return a.ID, err
 	})
@@ -57,35 +57,35 @@ func schemaBody(schemaType, text string) any {
 }
 
 // Latest returns the newest version of a subject. It is not cached.
-func (r *Client) Latest(ctx context.Context, subject string) (*schemas.Schema, error) {
-	if err := r.lacksIDs(); err != nil {
+func (c *Client) Latest(ctx context.Context, subject string) (*schemas.Schema, error) {
+	if err := c.lacksIDs(); err != nil {
 		return nil, err
 	}
-	return r.version(ctx, subject, "latest")
+	return c.version(ctx, subject, "latest")
 }
 
 // Versions returns the versions of a subject, ascending.
-func (r *Client) Versions(ctx context.Context, subject string) ([]int, error) {
-	if err := r.lacksIDs(); err != nil {
+func (c *Client) Versions(ctx context.Context, subject string) ([]int, error) {
+	if err := c.lacksIDs(); err != nil {
 		return nil, err
 	}
 	var versions []int
-	err := r.call(ctx, fmt.Sprintf("versions of subject %q", subject), http.MethodGet,
+	err := c.call(ctx, fmt.Sprintf("versions of subject %q", subject), http.MethodGet,
 		"/subjects/"+url.PathEscape(subject)+"/versions", nil, &versions)
 	return versions, err
 }
 
 // Compatible reports whether a schema could be registered under a subject, without
 // registering it, and if not, why. A subject that does not exist takes any.
-func (r *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok bool, reasons []string, err error) {
-	if err := r.lacksIDs(); err != nil {
+func (c *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok bool, reasons []string, err error) {
+	if err := c.lacksIDs(); err != nil {
 		return false, nil, err
 	}
 	var a struct {
 		OK       bool     `json:"is_compatible"`
 		Messages []string `json:"messages"`
 	}
-	err = r.call(ctx, fmt.Sprintf("compatibility with subject %q", subject), http.MethodPost,
+	err = c.call(ctx, fmt.Sprintf("compatibility with subject %q", subject), http.MethodPost,
 		"/compatibility/subjects/"+url.PathEscape(subject)+"/versions/latest?verbose=true", schemaBody("AVRO", schemaJSON), &a)
 	if errors.Is(err, ErrUnknownSchema) {
 		return true, nil, nil
@@ -94,13 +94,13 @@ func (r *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok
 }
 
 // Ping makes sure that the registry can be reached with these credentials.
-func (r *Client) Ping(ctx context.Context) error {
-	if r == nil {
+func (c *Client) Ping(ctx context.Context) error {
+	if c == nil {
 		return errNoRegistry
 	}
-	if r.Glue() {
-		return r.pingGlue(ctx)
+	if c.Glue() {
+		return c.pingGlue(ctx)
 	}
 	var subjects []string
-	return r.call(ctx, "subjects", http.MethodGet, "/subjects", nil, &subjects)
+	return c.call(ctx, "subjects", http.MethodGet, "/subjects", nil, &subjects)
 }

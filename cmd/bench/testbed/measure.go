@@ -19,24 +19,24 @@ type Measuring struct {
 }
 
 // Scale returns a number of records, reduced with -quick.
-func (o *Measuring) Scale(n int) int {
-	if o.Quick {
+func (m *Measuring) Scale(n int) int {
+	if m.Quick {
 		return n / 10
 	}
 	return n
 }
 
 // Span returns a duration, reduced with -quick.
-func (o *Measuring) Span(d time.Duration) time.Duration {
-	if o.Quick {
+func (m *Measuring) Span(d time.Duration) time.Duration {
+	if m.Quick {
 		return d / 4
 	}
 	return d
 }
 
 // Say writes a line with the time of day to the log, with -v.
-func (o *Measuring) Say(format string, args ...any) {
-	if o.Verbose {
-		fmt.Fprintf(o.Log, time.Now().Format("15:04:05 ")+format+"\n", args...)
+func (m *Measuring) Say(format string, args ...any) {
+	if m.Verbose {
+		fmt.Fprintf(m.Log, time.Now().Format("15:04:05 ")+format+"\n", args...)
 	}
 }

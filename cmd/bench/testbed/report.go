@@ -89,15 +89,15 @@ type Report struct {
 }
 
 // Add takes the rows of a benchmark and, with JSON, prints them.
-func (p *Report) Add(rows []Row) {
+func (rp *Report) Add(rows []Row) {
 	for _, r := range rows {
-		r.CPU, r.Command = p.CPU, p.Command
-		p.rows = append(p.rows, r)
-		if p.JSON {
-			e := json.NewEncoder(p.Out)
+		r.CPU, r.Command = rp.CPU, rp.Command
+		rp.rows = append(rp.rows, r)
+		if rp.JSON {
+			e := json.NewEncoder(rp.Out)
 			e.SetEscapeHTML(false)
 			if err := e.Encode(r.finite()); err != nil {
-				fmt.Fprintf(p.Out, "{\"name\":%q,\"skipped\":%q}\n", r.Name, err)
+				fmt.Fprintf(rp.Out, "{\"name\":%q,\"skipped\":%q}\n", r.Name, err)
 			}
 		}
 	}
@@ -118,14 +118,14 @@ func (r Row) finite() Row {
 }
 
 // End prints the table.
-func (p *Report) End() {
-	if p.JSON {
+func (rp *Report) End() {
+	if rp.JSON {
 		return
 	}
-	fmt.Fprintf(p.Out, "%s\n\n", p.CPU)
-	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(rp.Out, "%s\n\n", rp.CPU)
+	w := tabwriter.NewWriter(rp.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "name\tvalue\tunit\tbaseline\tratio\ttarget\t\tnote")
-	for _, r := range p.rows {
+	for _, r := range rp.rows {
 		name := r.Name
 		if r.Case != "" {
 			name += ", " + r.Case

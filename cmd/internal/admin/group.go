@@ -87,25 +87,25 @@ func OpenGroup(ctx context.Context, c *config.Config, o *Options, out, errs io.W
 }
 
 // find lists the selected partitions.
-func (s *Group) find(ctx context.Context) error {
-	if _, err := FindTopics(ctx, s.c, s.client.Admin); err != nil {
+func (g *Group) find(ctx context.Context) error {
+	if _, err := FindTopics(ctx, g.c, g.client.Admin); err != nil {
 		return err
 	}
-	topics := s.c.Consumed()
-	for _, t := range s.c.Scored() {
-		s.stateOf[t] = true
+	topics := g.c.Consumed()
+	for _, t := range g.c.Scored() {
+		g.stateOf[t] = true
 	}
-	if s.o.Topic != "" {
-		if !slices.Contains(topics, s.o.Topic) {
-			return fmt.Errorf("admin: %q is none of the group's topics %s", s.o.Topic, strings.Join(topics, ", "))
+	if g.o.Topic != "" {
+		if !slices.Contains(topics, g.o.Topic) {
+			return fmt.Errorf("admin: %q is none of the group's topics %s", g.o.Topic, strings.Join(topics, ", "))
 		}
-		topics = []string{s.o.Topic}
+		topics = []string{g.o.Topic}
 	}
 	all := slices.Clone(topics)
 	for _, t := range topics {
-		all = append(all, s.c.ChangelogTopic(t))
+		all = append(all, g.c.ChangelogTopic(t))
 	}
-	infos, err := s.client.Topics(ctx, all...)
+	infos, err := g.client.Topics(ctx, all...)
 	if err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
@@ -113,16 +113,16 @@ func (s *Group) find(ctx context.Context) error {
 		if !infos[t].Exists {
 			return fmt.Errorf("admin: topic %q does not exist, or may not be described", t)
 		}
-		s.counts[t] = infos[t].Partitions
-		s.logs[t] = infos[s.c.ChangelogTopic(t)].Partitions
+		g.counts[t] = infos[t].Partitions
+		g.logs[t] = infos[g.c.ChangelogTopic(t)].Partitions
 		for p := range infos[t].Partitions {
-			if s.o.Partition < 0 || s.o.Partition == p {
-				s.tps = append(s.tps, kafka.TP{Topic: t, Partition: int32(p)})
+			if g.o.Partition < 0 || g.o.Partition == p {
+				g.tps = append(g.tps, kafka.TP{Topic: t, Partition: int32(p)})
 			}
 		}
 	}
-	if len(s.tps) == 0 {
-		return fmt.Errorf("admin: no partition %d", s.o.Partition)
+	if len(g.tps) == 0 {
+		return fmt.Errorf("admin: no partition %d", g.o.Partition)
 	}
 	return nil
 }
@@ -150,15 +150,15 @@ func byGroup(c *config.Config, tps iter.Seq[kafka.TP]) map[string][]kafka.TP {
 }
 
 // Close ends the connections.
-func (s *Group) Close() {
-	s.fetcher.Close()
-	s.client.Close()
+func (g *Group) Close() {
+	g.fetcher.Close()
+	g.client.Close()
 }
 
 // changelog returns the changelog partition of an input partition; ok is false where there
 // is none.
-func (s *Group) changelog(tp kafka.TP) (log kafka.TP, ok bool) {
-	return kafka.TP{Topic: s.c.ChangelogTopic(tp.Topic), Partition: tp.Partition}, s.stateOf[tp.Topic] && int(tp.Partition) < s.logs[tp.Topic]
+func (g *Group) changelog(tp kafka.TP) (log kafka.TP, ok bool) {
+	return kafka.TP{Topic: g.c.ChangelogTopic(tp.Topic), Partition: tp.Partition}, g.stateOf[tp.Topic] && int(tp.Partition) < g.logs[tp.Topic]
 }
 
 // stored is one live record of a changelog.
@@ -171,20 +171,20 @@ type stored struct {
 
 // read returns the live records of a changelog partition in the order of their
 // first appearance.
-func (s *Group) read(ctx context.Context, log kafka.TP, values bool) ([]*stored, error) {
-	first, err := s.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
+func (g *Group) read(ctx context.Context, log kafka.TP, values bool) ([]*stored, error) {
+	first, err := g.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, err
 	}
 	// To the end of the log, not to the present last stable offset: a transaction may be
 	// committed meanwhile.
-	last, err := s.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
+	last, err := g.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
 	if err != nil {
 		return nil, err
 	}
 	live := map[string]*stored{}
 	var order []*stored
-	err = s.fetcher.ReadRange(ctx, log, first[log], last[log], func(rec *record.Record) (bool, error) {
+	err = g.fetcher.ReadRange(ctx, log, first[log], last[log], func(rec *record.Record) (bool, error) {
 		r := live[string(rec.Key)]
 		if r == nil {
 			r = &stored{key: string(rec.Key)}
@@ -250,30 +250,30 @@ type PartitionState struct {
 }
 
 // List prints the state by partition.
-func (s *Group) List(ctx context.Context) error {
-	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
+func (g *Group) List(ctx context.Context) error {
+	committed, err := committedOffsets(ctx, g.c, g.client, g.tps)
 	if err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(g.out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
-	if !s.o.JSON {
+	if !g.o.JSON {
 		fmt.Fprintln(w, "topic\tpartition\tcommitted\treplay from\trecords to replay\tseries\trecords\tbytes")
 	}
-	for _, tp := range s.tps {
+	for _, tp := range g.tps {
 		p := PartitionState{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: "none", Records: map[string]int{}}
 		if f, err := state.ParseFloor(committed[tp].Metadata); err == nil {
 			p.Floor, p.Replay = strconv.FormatInt(f.Offset, 10), max(0, p.Committed-f.Offset)
 		}
 		keys := map[string]int64{}
-		if log, ok := s.changelog(tp); ok {
-			recs, err := s.read(ctx, log, false)
+		if log, ok := g.changelog(tp); ok {
+			recs, err := g.read(ctx, log, false)
 			if err != nil {
 				return fmt.Errorf("admin: %w", err)
 			}
 			for _, r := range recs {
 				kind, series, _ := splitRecordKey(r.key)
-				if !s.o.wants(series) {
+				if !g.o.wants(series) {
 					continue
 				}
 				if kind == "head" {
@@ -286,10 +286,10 @@ func (s *Group) List(ctx context.Context) error {
 				if r.key == processor.OwnerKey {
 					owner, err := processor.ParseOwner(r.value)
 					if err == nil {
-						p.Owner, err = owner.Group, owner.Foreign(log.Topic, s.c.Group.Group, tp)
+						p.Owner, err = owner.Group, owner.Foreign(log.Topic, g.c.Group.Group, tp)
 					}
 					if err != nil {
-						fmt.Fprintln(s.err, "warning:", err)
+						fmt.Fprintln(g.err, "warning:", err)
 					}
 					continue
 				}
@@ -298,11 +298,11 @@ func (s *Group) List(ctx context.Context) error {
 				}
 			}
 		}
-		if s.o.Keys || s.o.Key != "" {
+		if g.o.Keys || g.o.Key != "" {
 			p.Keys = keys
 		}
-		if s.o.JSON {
-			if err := json.NewEncoder(s.out).Encode(p); err != nil {
+		if g.o.JSON {
+			if err := json.NewEncoder(g.out).Encode(p); err != nil {
 				return err
 			}
 			continue
@@ -338,21 +338,21 @@ type Exported struct {
 }
 
 // Export prints the live records of the changelogs as JSON lines.
-func (s *Group) Export(ctx context.Context) error {
-	enc := json.NewEncoder(s.out)
+func (g *Group) Export(ctx context.Context) error {
+	enc := json.NewEncoder(g.out)
 	enc.SetEscapeHTML(false)
-	for _, tp := range s.tps {
-		log, ok := s.changelog(tp)
+	for _, tp := range g.tps {
+		log, ok := g.changelog(tp)
 		if !ok {
 			continue
 		}
-		recs, err := s.read(ctx, log, true)
+		recs, err := g.read(ctx, log, true)
 		if err != nil {
 			return fmt.Errorf("admin: %w", err)
 		}
 		for _, r := range recs {
 			kind, series, numbers := splitRecordKey(r.key)
-			if !s.o.wants(series) {
+			if !g.o.wants(series) {
 				continue
 			}
 			if err := enc.Encode(Exported{tp.Topic, tp.Partition, r.offset, kind, series, state.Digest([]byte(series)), numbers, []byte(r.key),

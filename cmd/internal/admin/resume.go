@@ -12,38 +12,38 @@ import (
 
 // Resume has partitions go on that ODRADEK_STOP_ABOVE has paused: the one that is named, or all. The workers read it
 // from the feedback topic; they need not stop.
-func (s *Group) Resume(ctx context.Context) error {
-	r := feedback.Resumption{Limit: s.c.StopAbove(), Named: s.o.Partition >= 0, Author: s.o.Author}
+func (g *Group) Resume(ctx context.Context) error {
+	r := feedback.Resumption{Limit: g.c.StopAbove(), Named: g.o.Partition >= 0, Author: g.o.Author}
 	if r.Limit.Of == 0 {
 		return errors.New("admin: ODRADEK_STOP_ABOVE is off: no partition is paused for its dead letters")
 	}
 	var err error
-	if r.Committed, err = committedOffsets(ctx, s.c, s.client, s.tps); err != nil {
+	if r.Committed, err = committedOffsets(ctx, g.c, g.client, g.tps); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
-	if r.Ends, err = s.client.ListStable(ctx, s.tps); err != nil {
+	if r.Ends, err = g.client.ListStable(ctx, g.tps); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
-	switch s.o.To {
+	switch g.o.To {
 	case "committed":
 	case "latest":
 		r.Until = r.Ends
 	default:
-		r.Until = map[kafka.TP]int64{s.tps[0]: s.o.At}
+		r.Until = map[kafka.TP]int64{g.tps[0]: g.o.At}
 	}
-	reg, err := s.c.NewRegistry()
+	reg, err := g.c.NewRegistry()
 	if err != nil {
 		return err
 	}
-	topic := page.FeedbackTopic(s.c, s.client, reg)
-	list, err := r.Records(s.tps)
+	topic := page.FeedbackTopic(g.c, g.client, reg)
+	list, err := r.Records(g.tps)
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		fmt.Fprintln(s.err, r.Text(&list[i]))
+		fmt.Fprintln(g.err, r.Text(&list[i]))
 	}
-	if err := s.o.Agree(fmt.Sprintf("have %d partitions go on?", len(list))); err != nil {
+	if err := g.o.Agree(fmt.Sprintf("have %d partitions go on?", len(list))); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	for i := range list {

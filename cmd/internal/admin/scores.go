@@ -167,39 +167,39 @@ func (e *examination) fold(
 }
 
 // note takes a sample into account.
-func (x *folded) note(sm *state.Sample) {
-	x.samples++
-	x.series[string(sm.Key)]++
-	x.repeated = x.repeated || x.series[string(sm.Key)] > 1
-	if x.present == nil {
-		x.present = make([]int, len(sm.Values))
+func (f *folded) note(sm *state.Sample) {
+	f.samples++
+	f.series[string(sm.Key)]++
+	f.repeated = f.repeated || f.series[string(sm.Key)] > 1
+	if f.present == nil {
+		f.present = make([]int, len(sm.Values))
 	}
 	complete := 1
 	for i, v := range sm.Values {
 		if v != v {
 			complete = 0
-		} else if i < len(x.present) {
-			x.present[i]++
+		} else if i < len(f.present) {
+			f.present[i]++
 		}
 	}
-	x.complete += complete
+	f.complete += complete
 }
 
 // fill counts a sample for the windows that take its values.
-func (x *folded) fill(ks *state.Config, values []float64) {
-	if x.full == nil {
-		x.full = make([]int, len(ks.Windows))
+func (f *folded) fill(ks *state.Config, values []float64) {
+	if f.full == nil {
+		f.full = make([]int, len(ks.Windows))
 	}
 	for i := range ks.Windows {
 		w := &ks.Windows[i]
 		if w.Incomplete || !slices.ContainsFunc(w.Columns, func(c int) bool { return values[c] != values[c] }) {
-			x.full[i]++
+			f.full[i]++
 		}
 	}
 }
 
 // mute returns the names of the detectors whose windows have taken no sample; "": each has some.
-func (x *folded) mute(c *config.Config) string {
+func (f *folded) mute(c *config.Config) string {
 	ks, err := c.KeystateConfig()
 	if err != nil || ks.Reading.Hold {
 		return ""
@@ -207,7 +207,7 @@ func (x *folded) mute(c *config.Config) string {
 	var names []string
 	for i := range ks.Detectors {
 		d := &ks.Detectors[i]
-		if d.Ensemble == nil && len(ks.Windows[d.Window].Columns) > 1 && x.full[d.Window] == 0 {
+		if d.Ensemble == nil && len(ks.Windows[d.Window].Columns) > 1 && f.full[d.Window] == 0 {
 			names = append(names, d.Name)
 		}
 	}
@@ -215,50 +215,50 @@ func (x *folded) mute(c *config.Config) string {
 }
 
 // report says whether some series will have a score.
-func (x *folded) report(r *Report, c *config.Config, what string) {
+func (f *folded) report(r *Report, c *config.Config, what string) {
 	most := int32(0)
-	for _, n := range x.series {
+	for _, n := range f.series {
 		most = max(most, n)
 	}
-	read := fmt.Sprintf("%d samples of %d series", x.samples, len(x.series))
-	never := x.counts[state.Missing] + x.counts[state.Filtered]
+	read := fmt.Sprintf("%d samples of %d series", f.samples, len(f.series))
+	never := f.counts[state.Missing] + f.counts[state.Filtered]
 	switch {
-	case x.samples >= manySamples && !x.repeated: // some methods have a score of the first sample
-		r.wrong(what, fmt.Sprintf("each of %d samples is of a series of its own, so none will ever have a history to judge it by", x.samples),
+	case f.samples >= manySamples && !f.repeated: // some methods have a score of the first sample
+		r.wrong(what, fmt.Sprintf("each of %d samples is of a series of its own, so none will ever have a history to judge it by", f.samples),
 			"correct "+c.MappingPrefix()+"KEY_FIELD: it names what is measured, not the record")
-	case x.counts[state.Scored] > 0:
-		if mute := x.mute(c); mute != "" && x.samples >= FewRecords {
-			r.Warn(what, fmt.Sprintf("none of %s has all values of detector %s, which will have no score%s", read, mute, x.lacking(c)),
+	case f.counts[state.Scored] > 0:
+		if mute := f.mute(c); mute != "" && f.samples >= FewRecords {
+			r.Warn(what, fmt.Sprintf("none of %s has all values of detector %s, which will have no score%s", read, mute, f.lacking(c)),
 				"give it its FIELDS, or make each field a series of its own ("+c.MappingPrefix()+"SERIES_FIELDS)")
 			return
 		}
 		r.OK(what, "the first is among the newest %s", read)
-	case x.samples >= FewRecords && x.counts[state.Filtered] == int64(x.samples):
+	case f.samples >= FewRecords && f.counts[state.Filtered] == int64(f.samples):
 		r.wrong(what, fmt.Sprintf("none of %s is read by a detector, so there will be none", read), "correct KEYS of the detectors")
-	case x.samples >= FewRecords && never == int64(x.samples):
-		r.wrong(what, fmt.Sprintf("none of %s has all values of a detector, so there will be none%s", read, x.lacking(c)),
+	case f.samples >= FewRecords && never == int64(f.samples):
+		r.wrong(what, fmt.Sprintf("none of %s has all values of a detector, so there will be none%s", read, f.lacking(c)),
 			"correct "+c.MappingPrefix()+"VALUE_FIELDS; make each field a series of its own ("+c.MappingPrefix()+"SERIES_FIELDS); or give each "+
 				"detector its FIELDS")
-	case x.samples >= manySamples && len(x.series) > x.samples/2:
+	case f.samples >= manySamples && len(f.series) > f.samples/2:
 		r.Warn(what, fmt.Sprintf("%s, of which none has a score, and none more than %d samples", read, most),
 			"see "+c.MappingPrefix()+"KEY_FIELD: it names what is measured, not the record")
 	default:
 		detail := fmt.Sprintf("none yet of the newest %s", read)
-		if x.whole {
+		if f.whole {
 			detail = fmt.Sprintf("none yet of all %s", read)
 		}
-		if x.nearest > 0 {
-			detail += fmt.Sprintf(": the nearest lacks %d samples", x.nearest)
+		if f.nearest > 0 {
+			detail += fmt.Sprintf(": the nearest lacks %d samples", f.nearest)
 		}
 		r.OK(what, "%s", detail)
 	}
 }
 
 // lacking says how many samples have each value.
-func (x *folded) lacking(c *config.Config) string {
+func (f *folded) lacking(c *config.Config) string {
 	m := c.SchemaMapping()
 	all, err := m.Columns(nil)
-	if err != nil || len(all) != len(x.present) || c.Series() != nil || len(all) < 2 {
+	if err != nil || len(all) != len(f.present) || c.Series() != nil || len(all) < 2 {
 		return ""
 	}
 	const most = 8
@@ -268,7 +268,7 @@ func (x *folded) lacking(c *config.Config) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(all)-most))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s in %d", name, x.present[i]))
+		parts = append(parts, fmt.Sprintf("%s in %d", name, f.present[i]))
 	}
-	return fmt.Sprintf(": %s, all together in %d", strings.Join(parts, ", "), x.complete)
+	return fmt.Sprintf(": %s, all together in %d", strings.Join(parts, ", "), f.complete)
 }

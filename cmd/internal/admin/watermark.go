@@ -31,16 +31,16 @@ type PartitionWatermark struct {
 
 // Watermark shows the watermark of each partition, as of its replay floor, and with
 // -to and -yes repairs those that are later: see repair.
-func (s *Group) Watermark(ctx context.Context) error {
-	committed, err := committedOffsets(ctx, s.c, s.client, s.tps)
+func (g *Group) Watermark(ctx context.Context) error {
+	committed, err := committedOffsets(ctx, g.c, g.client, g.tps)
 	if err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	now := time.Now()
 	lines := map[kafka.TP]*PartitionWatermark{}
 	var order []kafka.TP
-	for _, tp := range s.tps {
-		if !s.stateOf[tp.Topic] {
+	for _, tp := range g.tps {
+		if !g.stateOf[tp.Topic] {
 			continue
 		}
 		p := &PartitionWatermark{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: -1, commit: committed[tp]}
@@ -49,27 +49,27 @@ func (s *Group) Watermark(ctx context.Context) error {
 			p.Floor, p.Suspects = f.Offset, len(f.Suspects)
 			if f.MaxTime != state.NoTime {
 				newest := time.UnixMicro(f.MaxTime).UTC()
-				wm := newest.Add(-s.c.ForTopic(tp.Topic).Keys.Lateness)
+				wm := newest.Add(-g.c.ForTopic(tp.Topic).Keys.Lateness)
 				p.Newest, p.Watermark, p.Lag = &newest, &wm, now.Sub(wm).Seconds()
 			}
 		}
-		if !s.o.ToTime.IsZero() {
-			if p.names, err = s.namesAfter(ctx, tp, s.o.ToTime.UnixMicro()); err != nil {
+		if !g.o.ToTime.IsZero() {
+			if p.names, err = g.namesAfter(ctx, tp, g.o.ToTime.UnixMicro()); err != nil {
 				return err
 			}
 			n := len(p.names)
 			p.Ahead = &n
 		}
 	}
-	if err := s.showWatermarks(order, lines); err != nil || s.o.ToTime.IsZero() {
+	if err := g.showWatermarks(order, lines); err != nil || g.o.ToTime.IsZero() {
 		return err
 	}
-	return s.repair(ctx, order, lines)
+	return g.repair(ctx, order, lines)
 }
 
-func (s *Group) showWatermarks(order []kafka.TP, lines map[kafka.TP]*PartitionWatermark) error {
-	if s.o.JSON {
-		enc := json.NewEncoder(s.out)
+func (g *Group) showWatermarks(order []kafka.TP, lines map[kafka.TP]*PartitionWatermark) error {
+	if g.o.JSON {
+		enc := json.NewEncoder(g.out)
 		for _, tp := range order {
 			if err := enc.Encode(lines[tp]); err != nil {
 				return err
@@ -77,7 +77,7 @@ func (s *Group) showWatermarks(order []kafka.TP, lines map[kafka.TP]*PartitionWa
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(g.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "topic\tpartition\tcommitted\treplay from\tnewest event time\twatermark\tbehind the clock\tsuspects\tseries ahead")
 	for _, tp := range order {
 		p := lines[tp]
@@ -96,17 +96,17 @@ func (s *Group) showWatermarks(order []kafka.TP, lines map[kafka.TP]*PartitionWa
 }
 
 // namesAfter lists the series of a partition with a sample after t.
-func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte, error) {
-	log, ok := s.changelog(tp)
+func (g *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte, error) {
+	log, ok := g.changelog(tp)
 	if !ok {
 		return nil, nil
 	}
-	cfg, err := s.c.ForTopic(tp.Topic).KeystateConfig()
+	cfg, err := g.c.ForTopic(tp.Topic).KeystateConfig()
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
 	cfg.DropMismatched = true
-	recs, err := s.read(ctx, log, true)
+	recs, err := g.read(ctx, log, true)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
@@ -127,24 +127,24 @@ func (s *Group) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte,
 // sample, because all of their samples would be late.
 // It may be interrupted and run again. The offsets come first, because brokers refuse
 // that commit while the group has members.
-func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP]*PartitionWatermark) error {
-	if err := s.own(ctx); err != nil {
+func (g *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP]*PartitionWatermark) error {
+	if err := g.own(ctx); err != nil {
 		return err
 	}
-	to := s.o.ToTime.UnixMicro()
+	to := g.o.ToTime.UnixMicro()
 	offs, series := map[kafka.TP]kafka.Offset{}, map[kafka.TP]map[string]bool{}
 	forgotten := 0
 	for _, tp := range order {
 		p := lines[tp]
 		if p.Floor < 0 {
-			fmt.Fprintf(s.err, "%s has no replay floor: nothing to repair\n", tp)
+			fmt.Fprintf(g.err, "%s has no replay floor: nothing to repair\n", tp)
 			continue
 		}
 		names := map[string]bool{}
 		for _, name := range p.names {
 			names[string(name)] = true
 		}
-		late := p.Newest != nil && p.Newest.After(s.o.ToTime)
+		late := p.Newest != nil && p.Newest.After(g.o.ToTime)
 		if !late && len(names) == 0 {
 			continue
 		}
@@ -153,43 +153,43 @@ func (s *Group) repair(ctx context.Context, order []kafka.TP, lines map[kafka.TP
 			off := p.commit
 			var err error
 			if off.Metadata, err = state.Repaired(off.Metadata, to,
-				state.Jump{Most: s.c.ForTopic(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
+				state.Jump{Most: g.c.ForTopic(tp.Topic).Keys.MaxJump.Microseconds(), Until: off.Offset}); err != nil {
 				return fmt.Errorf("admin: %w", err)
 			}
 			offs[tp] = off
 		}
 		forgotten += len(names)
 		if late {
-			fmt.Fprintf(s.err, "%s: the newest event time is set back from %s to %s\n", tp, p.Newest.Format(time.RFC3339),
-				s.o.ToTime.UTC().Format(time.RFC3339))
+			fmt.Fprintf(g.err, "%s: the newest event time is set back from %s to %s\n", tp, p.Newest.Format(time.RFC3339),
+				g.o.ToTime.UTC().Format(time.RFC3339))
 		}
 		if len(names) > 0 {
-			fmt.Fprintf(s.err, "%s: %d series with a later sample are forgotten; they warm up again, and their open anomalies are not closed\n", tp,
+			fmt.Fprintf(g.err, "%s: %d series with a later sample are forgotten; they warm up again, and their open anomalies are not closed\n", tp,
 				len(names))
 		}
 	}
 	switch {
 	case len(offs) == 0:
-		fmt.Fprintln(s.err, "no partition and no series is later: nothing to repair")
+		fmt.Fprintln(g.err, "no partition and no series is later: nothing to repair")
 		return nil
-	case slices.ContainsFunc(order, func(tp kafka.TP) bool { return s.c.ForTopic(tp.Topic).Keys.MaxJump == 0 }):
-		fmt.Fprintln(s.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
+	case slices.ContainsFunc(order, func(tp kafka.TP) bool { return g.c.ForTopic(tp.Topic).Keys.MaxJump == 0 }):
+		fmt.Fprintln(g.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
 	}
-	if err := s.o.Agree(fmt.Sprintf("set back %d partitions and forget %d series?", len(offs), forgotten)); err != nil {
-		fmt.Fprintln(s.err, err)
+	if err := g.o.Agree(fmt.Sprintf("set back %d partitions and forget %d series?", len(offs), forgotten)); err != nil {
+		fmt.Fprintln(g.err, err)
 		return nil
 	}
-	if err := s.commitOffsets(ctx, offs); err != nil {
+	if err := g.commitOffsets(ctx, offs); err != nil {
 		return err
 	}
-	n, err := s.wipe(ctx, func(tp kafka.TP, key string) bool {
+	n, err := g.wipe(ctx, func(tp kafka.TP, key string) bool {
 		kind, name, _ := splitRecordKey(key)
 		return kind != "eviction" && kind != "decision" && series[tp][name]
 	})
 	if err != nil {
 		return fmt.Errorf("%w; the repair is not finished: run it again", err)
 	}
-	fmt.Fprintf(s.err,
+	fmt.Fprintf(g.err,
 		"repaired %d partitions, %d series forgotten, %d state records deleted; to forget all series of a topic there is worker state reset\n",
 		len(offs), forgotten, n)
 	return nil

@@ -122,17 +122,17 @@ func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 	return s, errors.Join(errs...)
 }
 
-func (s *topicRange) Partitions() []Partition { return s.parts }
-func (s *topicRange) Total() int64            { return s.total }
+func (t *topicRange) Partitions() []Partition { return t.parts }
+func (t *topicRange) Total() int64            { return t.total }
 
-func (s *topicRange) Troubles() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := slices.Clone(s.why)
-	if s.bad > int64(len(s.why)) {
-		list = append(list, fmt.Sprintf("%d records were left out in all", s.bad))
+func (t *topicRange) Troubles() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := slices.Clone(t.why)
+	if t.bad > int64(len(t.why)) {
+		list = append(list, fmt.Sprintf("%d records were left out in all", t.bad))
 	}
-	for why, n := range s.skipped {
+	for why, n := range t.skipped {
 		if n > 0 {
 			list = append(list, fmt.Sprintf("%d records (%s)", n, schemas.Skip(why)))
 		}
@@ -142,13 +142,13 @@ func (s *topicRange) Troubles() []string {
 
 // Read reads the partitions side by side. An error in one does not end the
 // others.
-func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) error {
-	f := kafka.NewFetcher(s.c.Client, s.c.Fetch)
+func (t *topicRange) Read(ctx context.Context, send func(int, *Share) error) error {
+	f := kafka.NewFetcher(t.c.Client, t.c.Fetch)
 	defer f.Close()
-	errs := make([]error, len(s.parts))
+	errs := make([]error, len(t.parts))
 	var wg sync.WaitGroup
-	for i := range s.parts {
-		wg.Go(func() { errs[i] = s.read(ctx, f, i, send) })
+	for i := range t.parts {
+		wg.Go(func() { errs[i] = t.read(ctx, f, i, send) })
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
@@ -158,18 +158,18 @@ func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 }
 
 // read reads a partition.
-func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
-	p := &s.parts[i]
+func (t *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
+	p := &t.parts[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
-	b := &topicRows{dec: s.c.Decoder.Clone(), split: schemas.NewSplitter(s.c.Series), state: s.c.State,
+	b := &topicRows{dec: t.c.Decoder.Clone(), split: schemas.NewSplitter(t.c.Series), state: t.c.State,
 		reading: schemas.Reading{Partition: tp.Partition}}
 	b.reset()
 	next := p.First
 	flush := func() error {
-		s.mu.Lock()
-		s.done += next - b.from
-		done := s.done
-		s.mu.Unlock()
+		t.mu.Lock()
+		t.done += next - b.from
+		done := t.done
+		t.mu.Unlock()
 		b.from = next
 		if len(b.offsets) == 0 {
 			return nil
@@ -179,8 +179,8 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 		return err
 	}
 	b.from = next
-	err := f.ReadRange(ctx, tp, p.First, s.until[i], func(r *record.Record) (bool, error) {
-		if err := s.decode(ctx, tp, b, r); err != nil {
+	err := f.ReadRange(ctx, tp, p.First, t.until[i], func(r *record.Record) (bool, error) {
+		if err := t.decode(ctx, tp, b, r); err != nil {
 			return false, err
 		}
 		if next = r.Offset + 1; len(b.offsets) < rowsOfTopic {
@@ -191,10 +191,10 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 	var gone *kafka.OffsetOutOfRangeError
 	switch {
 	case err == nil:
-		next = s.until[i]
+		next = t.until[i]
 	case errors.As(err, &gone) && gone.LogStart > gone.Offset:
 		err = fmt.Errorf("backtest: offsets %d to %d of %s expired before they were read; the first one there is %d now", gone.Offset,
-			min(gone.LogStart, s.until[i])-1, tp, gone.LogStart)
+			min(gone.LogStart, t.until[i])-1, tp, gone.LogStart)
 	default:
 		err = fmt.Errorf("backtest: %s from offset %d on: %w", tp, next, err)
 	}
@@ -217,24 +217,24 @@ type topicRows struct {
 	reading schemas.Reading
 }
 
-func (b *topicRows) reset() {
-	b.batch, b.offsets, b.ahead, b.index = &table.Batch{Width: b.state.Dim}, nil, nil, map[string]uint32{}
+func (r *topicRows) reset() {
+	r.batch, r.offsets, r.ahead, r.index = &table.Batch{Width: r.state.Dim}, nil, nil, map[string]uint32{}
 }
 
 // add appends the samples of the record at offset, which reading has.
-func (b *topicRows) add(offset int64) {
-	t := b.batch
-	for i := range b.split.Samples(&b.reading) {
-		key, time, values := b.split.Sample(&b.reading, i)
-		at, ok := b.index[string(key)]
+func (r *topicRows) add(offset int64) {
+	t := r.batch
+	for i := range r.split.Samples(&r.reading) {
+		key, time, values := r.split.Sample(&r.reading, i)
+		at, ok := r.index[string(key)]
 		if !ok {
 			at = uint32(len(t.Keys))
 			own := append([]byte(nil), key...)
 			t.Keys = append(t.Keys, own)
-			b.index[string(own)] = at
+			r.index[string(own)] = at
 		}
 		t.Key, t.Times, t.Values = append(t.Key, at), append(t.Times, time), append(t.Values, values...)
-		b.offsets, b.ahead = append(b.offsets, b.state.Place(offset, i)), append(b.ahead, b.reading.Time-time)
+		r.offsets, r.ahead = append(r.offsets, r.state.Place(offset, i)), append(r.ahead, r.reading.Time-time)
 	}
 }
 
@@ -243,7 +243,7 @@ const retryPause = 500 * time.Millisecond
 
 // decode decodes a record into the batch; one that cannot be read, which would be a dead
 // letter of the worker, is left out.
-func (s *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicRows, r *record.Record) error {
+func (t *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicRows, r *record.Record) error {
 	header := r.Header
 	if r.HeaderCount == 0 {
 		header = nil
@@ -253,7 +253,7 @@ func (s *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicRows, r *r
 		err := b.dec.Decode(ctx, r.Key, r.Value, ms, header, &b.reading)
 		var de *schemas.DecodeError
 		if errors.As(err, &de) && de.Retry {
-			if time.Since(began) > s.c.Patience {
+			if time.Since(began) > t.c.Patience {
 				return fmt.Errorf("offset %d: %w", r.Offset, err)
 			}
 			select {
@@ -264,26 +264,26 @@ func (s *topicRange) decode(ctx context.Context, tp kafka.TP, b *topicRows, r *r
 			continue
 		}
 		rd := &b.reading
-		if f := s.c.MaxFuture; err == nil && rd.Len() > 0 && f > 0 && ms >= 0 && rd.Time > ms*1000+f.Microseconds() {
+		if f := t.c.MaxFuture; err == nil && rd.Len() > 0 && f > 0 && ms >= 0 && rd.Time > ms*1000+f.Microseconds() {
 			err = errors.New("the event time is too far after the record's timestamp (ODRADEK_MAX_FUTURE)")
 		}
 		if n := b.split.KeyBytes(rd); err == nil && n > maxSeriesKey {
 			err = fmt.Errorf("the series key has %d bytes, %d at most", n, maxSeriesKey)
 		}
 		if err != nil {
-			s.mu.Lock()
-			if s.bad++; len(s.why) < mostReasons {
-				s.why = append(s.why, fmt.Sprintf("%s at offset %d: %v", tp, r.Offset, err))
+			t.mu.Lock()
+			if t.bad++; len(t.why) < mostReasons {
+				t.why = append(t.why, fmt.Sprintf("%s at offset %d: %v", tp, r.Offset, err))
 			}
-			s.mu.Unlock()
+			t.mu.Unlock()
 			return nil
 		}
 		break
 	}
 	if why := b.reading.Skipped; why != schemas.NotSkipped {
-		s.mu.Lock()
-		s.skipped[why]++
-		s.mu.Unlock()
+		t.mu.Lock()
+		t.skipped[why]++
+		t.mu.Unlock()
 		return nil
 	}
 	b.add(r.Offset)

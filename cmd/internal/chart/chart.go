@@ -175,16 +175,16 @@ type canvas struct {
 	upper, lower float64 // edges of the area between the axes
 }
 
-func (v *canvas) printf(format string, args ...any) { fmt.Fprintf(v, format, args...) }
+func (c *canvas) printf(format string, args ...any) { fmt.Fprintf(c, format, args...) }
 
-func (v *canvas) x(x float64) float64 { return left + inside*(x-v.from.X)/(v.to.X-v.from.X) }
-func (v *canvas) y(y float64) float64 {
-	return v.lower - (v.lower-v.upper)*(y-v.from.Y)/(v.to.Y-v.from.Y)
+func (c *canvas) x(x float64) float64 { return left + inside*(x-c.from.X)/(c.to.X-c.from.X) }
+func (c *canvas) y(y float64) float64 {
+	return c.lower - (c.lower-c.upper)*(y-c.from.Y)/(c.to.Y-c.from.Y)
 }
 
 // text writes a text with its anchor at a place.
-func (v *canvas) text(x, y float64, attributes, text string) {
-	v.printf(`<text x="%.1f" y="%.1f"%s>%s</text>`, x, y, attributes, html.EscapeString(text))
+func (c *canvas) text(x, y float64, attributes, text string) {
+	c.printf(`<text x="%.1f" y="%.1f"%s>%s</text>`, x, y, attributes, html.EscapeString(text))
 }
 
 const grid = `<path d="M%.1f %.1fL%.1f %.1f" style="stroke:#d8dde3"/>`

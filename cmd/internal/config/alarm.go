@@ -119,48 +119,48 @@ func setUpdates(r *anomaly.Policy, text string) error {
 }
 
 // alarm checks the alarm settings of a detector.
-func (k *checker) alarm(short string, d *DetectorSettings) {
+func (ch *checker) alarm(short string, d *DetectorSettings) {
 	switch {
-	case d.Alarm.Shadow && !k.c.Detect.Anomalies:
-		k.add(short+"SHADOW", "true, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
+	case d.Alarm.Shadow && !ch.c.Detect.Anomalies:
+		ch.add(short+"SHADOW", "true, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
 	case d.Alarm.Shadow && d.Alarm.Threshold == Off:
-		k.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
+		ch.add(short+"SHADOW", "true, but "+Prefix+short+"THRESHOLD=off makes no anomalies", "set a threshold or remove it")
 	}
 	if err := setUpdates(new(anomaly.Policy), d.Alarm.UpdateEvery); err != nil {
-		k.add(short+"UPDATE_EVERY", err.Error(), "")
+		ch.add(short+"UPDATE_EVERY", err.Error(), "")
 	}
 	if err := setRecurring(new(anomaly.Policy), d.Alarm.Recurring); err != nil {
-		k.add(short+"RECURRING_SEVERITY", err.Error(), "")
+		ch.add(short+"RECURRING_SEVERITY", err.Error(), "")
 	}
 	params := threshold.New(threshold.Quantile, 0.5)
 	if d.Alarm.History.Apply(&params); params.Check() != nil {
-		k.add(short+"HISTORY", strings.TrimPrefix(params.Check().Error(), "threshold: "), "")
+		ch.add(short+"HISTORY", strings.TrimPrefix(params.Check().Error(), "threshold: "), "")
 	}
 	r, err := threshold.Parse(d.Alarm.Threshold)
 	perDay := !(d.Alarm.PerDay <= 0) // NaN, too
 	switch {
-	case perDay && !k.c.isDefault(short+"THRESHOLD"):
-		k.add(short+"ALARMS_PER_DAY", "set, and THRESHOLD="+d.Alarm.Threshold+" is another threshold", "keep one of them")
+	case perDay && !ch.c.isDefault(short+"THRESHOLD"):
+		ch.add(short+"ALARMS_PER_DAY", "set, and THRESHOLD="+d.Alarm.Threshold+" is another threshold", "keep one of them")
 		return
 	case perDay && err != nil:
-		k.add(short+"ALARMS_PER_DAY", strings.TrimPrefix(err.Error(), "threshold: "), "")
+		ch.add(short+"ALARMS_PER_DAY", strings.TrimPrefix(err.Error(), "threshold: "), "")
 		return
 	case err != nil:
-		k.add(short+"THRESHOLD", strings.TrimPrefix(err.Error(), "threshold: "), "")
+		ch.add(short+"THRESHOLD", strings.TrimPrefix(err.Error(), "threshold: "), "")
 		return
-	case r.Kind == threshold.Off && k.c.Output.Scores == "anomalous":
-		k.add(short+"THRESHOLD", "off, but "+Prefix+"SCORES=anomalous", "set which scores are anomalous, such as conformal:0.002")
+	case r.Kind == threshold.Off && ch.c.Output.Scores == "anomalous":
+		ch.add(short+"THRESHOLD", "off, but "+Prefix+"SCORES=anomalous", "set which scores are anomalous, such as conformal:0.002")
 		return
 	}
-	if r.Kind == threshold.Off || !k.ok(short+"HISTORY", short+"WARMUP") {
+	if r.Kind == threshold.Off || !ch.ok(short+"HISTORY", short+"WARMUP") {
 		return
 	}
 	d.Alarm.History.Apply(&r)
 	if r.Warmup = d.Alarm.Warmup; r.Check() != nil {
-		k.add(short+"HISTORY", strings.TrimPrefix(r.Check().Error(), "threshold: "), "")
+		ch.add(short+"HISTORY", strings.TrimPrefix(r.Check().Error(), "threshold: "), "")
 	}
-	if k.ok(short+"CLOSE_AFTER", short+"RELEASE") && d.Alarm.Release < 1 && r.Value < 0 {
-		k.add(short+"RELEASE", fmt.Sprintf("a share of a threshold below 0 (%s) means nothing", d.Alarm.Threshold), "use 1")
+	if ch.ok(short+"CLOSE_AFTER", short+"RELEASE") && d.Alarm.Release < 1 && r.Value < 0 {
+		ch.add(short+"RELEASE", fmt.Sprintf("a share of a threshold below 0 (%s) means nothing", d.Alarm.Threshold), "use 1")
 	}
 }
 
@@ -197,18 +197,18 @@ func (c *Config) Blocks() bool {
 	})
 }
 
-func (k *checker) silence() {
-	after, ttl := k.c.Detect.Silence, k.c.Keys.TTL
-	if after == 0 || !k.ok("SILENCE", "TTL", "ANOMALIES") {
+func (ch *checker) silence() {
+	after, ttl := ch.c.Detect.Silence, ch.c.Keys.TTL
+	if after == 0 || !ch.ok("SILENCE", "TTL", "ANOMALIES") {
 		return
 	}
 	switch {
-	case !k.c.Detect.Anomalies:
-		k.add("SILENCE", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
+	case !ch.c.Detect.Anomalies:
+		ch.add("SILENCE", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
 	case ttl > 0 && after >= ttl:
-		k.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, Prefix, ttl),
+		ch.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, Prefix, ttl),
 			"lower it, or raise "+Prefix+"TTL")
 	case after.Microseconds() == 0:
-		k.add("SILENCE", fmt.Sprintf("%v is less than a microsecond", after), "")
+		ch.add("SILENCE", fmt.Sprintf("%v is less than a microsecond", after), "")
 	}
 }

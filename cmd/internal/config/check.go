@@ -59,26 +59,26 @@ func (c *Config) sort(faults []Fault) {
 }
 
 // add records a fault of the setting called name without its prefix.
-func (k *checker) add(name, problem, fix string) {
+func (ch *checker) add(name, problem, fix string) {
 	name = Prefix + name
-	if k.bad[name] {
+	if ch.bad[name] {
 		return
 	}
-	k.bad[name] = true
-	k.faults = append(k.faults, Fault{Name: name, Problem: problem, Fix: fix})
+	ch.bad[name] = true
+	ch.faults = append(ch.faults, Fault{Name: name, Problem: problem, Fix: fix})
 }
 
 // addAll records the problems of a list's items as one fault.
-func (k *checker) addAll(name string, problems []string, fix string) {
+func (ch *checker) addAll(name string, problems []string, fix string) {
 	if len(problems) > 0 {
-		k.add(name, strings.Join(problems, ", "), fix)
+		ch.add(name, strings.Join(problems, ", "), fix)
 	}
 }
 
 // ok reports that none of the settings has a fault.
-func (k *checker) ok(names ...string) bool {
+func (ch *checker) ok(names ...string) bool {
 	for _, n := range names {
-		if k.bad[Prefix+n] {
+		if ch.bad[Prefix+n] {
 			return false
 		}
 	}
@@ -86,15 +86,15 @@ func (k *checker) ok(names ...string) bool {
 }
 
 // limits checks every setting against its tags oneof, min and max.
-func (k *checker) limits() {
-	for _, s := range k.c.settings {
+func (ch *checker) limits() {
+	for _, s := range ch.c.settings {
 		if strings.HasPrefix(s.section, mappingSection) { // checked with the mapping
 			continue
 		}
 		short := strings.TrimPrefix(s.name, Prefix)
 		if allowed := s.tag.Get("oneof"); allowed != "" {
 			if v := s.field.String(); !slices.Contains(strings.Split(allowed, "|"), v) {
-				k.add(short, fmt.Sprintf("%q is not one of the values", v), "use "+strings.ReplaceAll(strings.TrimPrefix(allowed, "|"), "|", ", "))
+				ch.add(short, fmt.Sprintf("%q is not one of the values", v), "use "+strings.ReplaceAll(strings.TrimPrefix(allowed, "|"), "|", ", "))
 			}
 		}
 		v, ok := number(s.field)
@@ -102,14 +102,14 @@ func (k *checker) limits() {
 			continue
 		}
 		if v-v != 0 { // a NaN is neither below a limit nor above
-			k.add(short, formatValue(s.field)+" is not a finite number", "")
+			ch.add(short, formatValue(s.field)+" is not a finite number", "")
 			continue
 		}
 		if lo := s.tag.Get("min"); lo != "" && v < limit(s.field, lo) {
-			k.add(short, formatValue(s.field)+" is too small", "use at least "+lo)
+			ch.add(short, formatValue(s.field)+" is too small", "use at least "+lo)
 		}
 		if hi := s.tag.Get("max"); hi != "" && v > limit(s.field, hi) {
-			k.add(short, formatValue(s.field)+" is too large", "use at most "+hi)
+			ch.add(short, formatValue(s.field)+" is too large", "use at most "+hi)
 		}
 	}
 }
@@ -154,10 +154,10 @@ func limit(v reflect.Value, tag string) float64 {
 	return f
 }
 
-func (k *checker) kafka() {
-	s := &k.c.Kafka
+func (ch *checker) kafka() {
+	s := &ch.c.Kafka
 	if len(s.Brokers) == 0 {
-		k.add("KAFKA_BROKERS", "no broker named", "set it to host:port, several separated by commas")
+		ch.add("KAFKA_BROKERS", "no broker named", "set it to host:port, several separated by commas")
 	}
 	var problems []string
 	for _, b := range s.Brokers {
@@ -165,38 +165,38 @@ func (k *checker) kafka() {
 			problems = append(problems, fmt.Sprintf("%q %s", b, why))
 		}
 	}
-	k.addAll("KAFKA_BROKERS", problems, "write host:port")
+	ch.addAll("KAFKA_BROKERS", problems, "write host:port")
 	if !s.TLS {
 		for _, f := range []struct {
 			name string
 			set  bool
 		}{{"TLS_CA_FILE", s.TLSCAFile != ""}, {"TLS_CERT_FILE", s.TLSCertFile != ""}, {"TLS_KEY_FILE", s.TLSKeyFile != ""},
 			{"TLS_SERVER_NAME", s.TLSServerName != ""}, {"TLS_INSECURE", s.TLSInsecure}} {
-			if f.set && k.ok("KAFKA_TLS") {
-				k.add("KAFKA_"+f.name, "set, but "+Prefix+"KAFKA_TLS is false", "set "+Prefix+"KAFKA_TLS=true or remove it")
+			if f.set && ch.ok("KAFKA_TLS") {
+				ch.add("KAFKA_"+f.name, "set, but "+Prefix+"KAFKA_TLS is false", "set "+Prefix+"KAFKA_TLS=true or remove it")
 			}
 		}
 	}
 	switch {
 	case s.TLSCertFile != "" && s.TLSKeyFile == "":
-		k.add("KAFKA_TLS_KEY_FILE", "not set, but "+Prefix+"KAFKA_TLS_CERT_FILE is", "set both for mutual TLS")
+		ch.add("KAFKA_TLS_KEY_FILE", "not set, but "+Prefix+"KAFKA_TLS_CERT_FILE is", "set both for mutual TLS")
 	case s.TLSCertFile == "" && s.TLSKeyFile != "":
-		k.add("KAFKA_TLS_CERT_FILE", "not set, but "+Prefix+"KAFKA_TLS_KEY_FILE is", "set both for mutual TLS")
+		ch.add("KAFKA_TLS_CERT_FILE", "not set, but "+Prefix+"KAFKA_TLS_KEY_FILE is", "set both for mutual TLS")
 	}
-	if s.TLS && k.ok("KAFKA_TLS_CA_FILE", "KAFKA_TLS_CERT_FILE", "KAFKA_TLS_KEY_FILE") {
-		k.faults = append(k.faults, s.tlsFaults()...)
+	if s.TLS && ch.ok("KAFKA_TLS_CA_FILE", "KAFKA_TLS_CERT_FILE", "KAFKA_TLS_KEY_FILE") {
+		ch.faults = append(ch.faults, s.tlsFaults()...)
 	}
-	k.sasl()
+	ch.sasl()
 }
 
 // sasl checks the settings of the login at brokers.
-func (k *checker) sasl() {
-	s := &k.c.Kafka
+func (ch *checker) sasl() {
+	s := &ch.c.Kafka
 	const mechanisms = "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
 	isOAuth, isAWS, token := s.SASLMechanism == oauthBearer, s.SASLMechanism == awsMSK, s.OAuthToken.Reveal() != ""
 	only := func(is, set bool, name, mechanism string) {
-		if set && !is && k.ok("KAFKA_SASL_MECHANISM") {
-			k.add(name, "set, but "+Prefix+"KAFKA_SASL_MECHANISM is not "+mechanism, "set that, or unset this")
+		if set && !is && ch.ok("KAFKA_SASL_MECHANISM") {
+			ch.add(name, "set, but "+Prefix+"KAFKA_SASL_MECHANISM is not "+mechanism, "set that, or unset this")
 		}
 	}
 	only(isAWS, s.AWSRegion != "", "KAFKA_AWS_REGION", awsMSK)
@@ -205,30 +205,30 @@ func (k *checker) sasl() {
 	only(isOAuth, s.OAuth != oauthSettings{}, "KAFKA_OAUTH_TOKEN_URL", oauthBearer)
 	for _, e := range s.Extensions {
 		if !extensionRE.MatchString(e) {
-			k.add("KAFKA_OAUTH_EXTENSIONS", fmt.Sprintf("%q is not a name of letters, = and a value", e), "write it like logicalCluster=lkc-1")
+			ch.add("KAFKA_OAUTH_EXTENSIONS", fmt.Sprintf("%q is not a name of letters, = and a value", e), "write it like logicalCluster=lkc-1")
 		}
 	}
 	switch {
 	case isOAuth && token && s.OAuth != oauthSettings{}:
-		k.add("KAFKA_OAUTH_TOKEN", "set together with "+Prefix+"KAFKA_OAUTH_TOKEN_URL", "keep one of them")
+		ch.add("KAFKA_OAUTH_TOKEN", "set together with "+Prefix+"KAFKA_OAUTH_TOKEN_URL", "keep one of them")
 	case isOAuth:
-		k.oauth(&s.OAuth, "KAFKA_OAUTH_", !token)
+		ch.oauth(&s.OAuth, "KAFKA_OAUTH_", !token)
 	}
 	switch {
 	case isOAuth || isAWS:
 		if s.Username != "" || s.Password.Reveal() != "" {
-			k.add("KAFKA_USERNAME", "a user name or password is set, but "+Prefix+"KAFKA_SASL_MECHANISM is "+s.SASLMechanism, "unset them")
+			ch.add("KAFKA_USERNAME", "a user name or password is set, but "+Prefix+"KAFKA_SASL_MECHANISM is "+s.SASLMechanism, "unset them")
 		}
 	case s.SASLMechanism == "" && s.Username != "":
-		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_USERNAME is", mechanisms)
+		ch.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_USERNAME is", mechanisms)
 	case s.SASLMechanism == "" && s.Password.Reveal() != "":
-		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_PASSWORD is", mechanisms)
+		ch.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_PASSWORD is", mechanisms)
 	case s.SASLMechanism != "":
 		if s.Username == "" {
-			k.add("KAFKA_USERNAME", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "")
+			ch.add("KAFKA_USERNAME", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "")
 		}
 		if s.Password.Reveal() == "" {
-			k.add("KAFKA_PASSWORD", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "set it or "+Prefix+"KAFKA_PASSWORD_FILE")
+			ch.add("KAFKA_PASSWORD", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "set it or "+Prefix+"KAFKA_PASSWORD_FILE")
 		}
 	}
 }
@@ -250,13 +250,13 @@ func hostPortFault(s string) string {
 	return ""
 }
 
-func (k *checker) group() {
-	s := &k.c.Group
+func (ch *checker) group() {
+	s := &ch.c.Group
 	if s.Group == "" {
-		k.add("GROUP", "not set", "name the consumer group")
+		ch.add("GROUP", "not set", "name the consumer group")
 	}
 	if len(s.Topics) == 0 {
-		k.add("TOPICS", "not set", "name the input topics, separated by commas")
+		ch.add("TOPICS", "not set", "name the input topics, separated by commas")
 	}
 	problems := twice(s.Topics)
 	for _, t := range s.Topics {
@@ -264,21 +264,21 @@ func (k *checker) group() {
 			problems = append(problems, fmt.Sprintf("%q %s", t, why))
 		}
 	}
-	k.addAll("TOPICS", problems, "")
+	ch.addAll("TOPICS", problems, "")
 	switch s.Start {
 	case "earliest", "latest":
 	default:
 		if _, err := time.Parse(time.RFC3339Nano, s.Start); err != nil {
-			k.add("START", fmt.Sprintf("%q is neither earliest, latest nor a time", s.Start), "write a time like 2026-01-31T08:00:00Z")
+			ch.add("START", fmt.Sprintf("%q is neither earliest, latest nor a time", s.Start), "write a time like 2026-01-31T08:00:00Z")
 		}
 	}
 	switch {
 	case s.WarmupFrom <= 0:
 	case s.Start == "earliest":
-		k.add("WARMUP_FROM", "a partition that begins with its earliest record has nothing before its start",
+		ch.add("WARMUP_FROM", "a partition that begins with its earliest record has nothing before its start",
 			"set "+Prefix+"START=latest or a time, or unset it")
-	case k.c.Cycle.Rekey:
-		k.add("WARMUP_FROM",
+	case ch.c.Cycle.Rekey:
+		ch.add("WARMUP_FROM",
 			"the state is in the partitions of the internal topic of "+Prefix+"REKEY, to which nothing was sent before the start",
 			"unset one of them")
 	}
@@ -310,8 +310,8 @@ func TopicFault(name string) string {
 	return ""
 }
 
-func (k *checker) registry() {
-	s, m := &k.c.Registry, &k.c.Mapping
+func (ch *checker) registry() {
+	s, m := &ch.c.Registry, &ch.c.Mapping
 	var problems []string
 	for _, u := range s.URLs {
 		p, err := url.Parse(u)
@@ -319,62 +319,63 @@ func (k *checker) registry() {
 			problems = append(problems, fmt.Sprintf("%q is not an http or https URL", RedactURLs(u)))
 		}
 	}
-	k.addAll("SCHEMA_REGISTRY_URL", problems, "write it like https://registry:8081")
+	ch.addAll("SCHEMA_REGISTRY_URL", problems, "write it like https://registry:8081")
 	if (s.Username == "") != (s.Password.Reveal() == "") {
 		missing, have := "PASSWORD", "USERNAME"
 		if s.Username == "" {
 			missing, have = have, missing
 		}
-		k.add("SCHEMA_REGISTRY_"+missing, "not set, but "+Prefix+"SCHEMA_REGISTRY_"+have+" is", "")
+		ch.add("SCHEMA_REGISTRY_"+missing, "not set, but "+Prefix+"SCHEMA_REGISTRY_"+have+" is", "")
 	}
 	if s.glueRegion() != "" && (len(s.URLs) > 1 || s.Username != "" || s.Token.Reveal() != "" || s.OAuth != oauthSettings{}) {
-		k.add("SCHEMA_REGISTRY_URL", "AWS Glue's, with other URLs or a login", "name one endpoint; the AWS SDK logs in")
+		ch.add("SCHEMA_REGISTRY_URL", "AWS Glue's, with other URLs or a login", "name one endpoint; the AWS SDK logs in")
 	}
 	if s.Token.Reveal() != "" && s.Username != "" {
-		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+Prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
+		ch.add("SCHEMA_REGISTRY_TOKEN", "set together with "+Prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
 	}
-	k.oauth(&s.OAuth, "SCHEMA_REGISTRY_OAUTH_", false)
+	ch.oauth(&s.OAuth, "SCHEMA_REGISTRY_OAUTH_", false)
 	tokens := s.OAuth != oauthSettings{}
 	if tokens && (s.Token.Reveal() != "" || s.Username != "") {
-		k.add("SCHEMA_REGISTRY_OAUTH_TOKEN_URL", "set together with a user name or a token", "keep one of them")
+		ch.add("SCHEMA_REGISTRY_OAUTH_TOKEN_URL", "set together with a user name or a token", "keep one of them")
 	}
 	if (s.Cluster != "" || s.Pool != "") && !tokens && s.Token.Reveal() == "" {
-		k.add("SCHEMA_REGISTRY_LOGICAL_CLUSTER", "set, or the identity pool, but no token", "set "+Prefix+"SCHEMA_REGISTRY_OAUTH_TOKEN_URL")
+		ch.add("SCHEMA_REGISTRY_LOGICAL_CLUSTER", "set, or the identity pool, but no token", "set "+Prefix+"SCHEMA_REGISTRY_OAUTH_TOKEN_URL")
 	}
 	if s.CAFile != "" {
 		if err := caFault(s.CAFile); err != nil {
-			k.add("SCHEMA_REGISTRY_CA_FILE", err.Error(), "")
+			ch.add("SCHEMA_REGISTRY_CA_FILE", err.Error(), "")
 		}
 	}
 	if s.CertFile != "" || s.KeyFile != "" {
 		if _, err := kafka.NewTLS(kafka.TLSConfig{Settings: registryTLS, Cert: s.CertFile, Key: s.KeyFile}); err != nil {
-			k.add("SCHEMA_REGISTRY_CERT_FILE", strings.TrimPrefix(err.Error(), "kafka: "), "name a certificate and its key that the worker may read")
+			ch.add("SCHEMA_REGISTRY_CERT_FILE", strings.TrimPrefix(err.Error(), "kafka: "),
+				"name a certificate and its key that the worker may read")
 		}
 	}
 	if m.SchemaFile != "" {
 		text, err := os.ReadFile(m.SchemaFile)
 		switch {
 		case formats.Fixed(m.Format):
-			k.add("SCHEMA_FILE", "set, but records in "+formats.Title(m.Format)+" have no schema", "unset it")
+			ch.add("SCHEMA_FILE", "set, but records in "+formats.Title(m.Format)+" have no schema", "unset it")
 		case err != nil:
-			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
-		case k.c.RecordMapping().Validate() == nil:
+			ch.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
+		case ch.c.RecordMapping().Validate() == nil:
 			var problems []string
-			for _, err := range formats.CheckFile(m.Format, k.c.RecordMapping(), string(text)) {
+			for _, err := range formats.CheckFile(m.Format, ch.c.RecordMapping(), string(text)) {
 				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))
 			}
-			k.addAll("SCHEMA_FILE", problems, "")
+			ch.addAll("SCHEMA_FILE", problems, "")
 		}
 	} else if len(s.URLs) == 0 && !formats.Plain(m.Format) {
-		k.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "Avro records cannot be read without a schema: set one of them, or "+
+		ch.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "Avro records cannot be read without a schema: set one of them, or "+
 			Prefix+"FORMAT to the format of the records, as json")
 	}
 }
 
-func (k *checker) topics() {
-	o := &k.c.Output
+func (ch *checker) topics() {
+	o := &ch.c.Output
 	named := map[string]string{}
-	for _, t := range k.c.Group.Topics {
+	for _, t := range ch.c.Group.Topics {
 		named[t] = Prefix + "TOPICS"
 	}
 	check := func(setting, topic string) {
@@ -382,77 +383,77 @@ func (k *checker) topics() {
 			return
 		}
 		if why := TopicFault(topic); why != "" {
-			k.add(setting, fmt.Sprintf("%q %s", topic, why), "name the topic here; its default comes from "+Prefix+"GROUP")
+			ch.add(setting, fmt.Sprintf("%q %s", topic, why), "name the topic here; its default comes from "+Prefix+"GROUP")
 		} else if other := named[topic]; other != "" {
-			k.add(setting, fmt.Sprintf("topic %q is %s already", topic, other), "give each its own topic")
+			ch.add(setting, fmt.Sprintf("topic %q is %s already", topic, other), "give each its own topic")
 		}
 		named[topic] = Prefix + setting
 	}
-	for i, name := range k.c.OutputTopics() {
+	for i, name := range ch.c.OutputTopics() {
 		check(cycle.Outputs[i].Setting, name)
 	}
-	for _, t := range k.c.Group.Topics {
-		if k.ok("TOPICS") && o.ChangelogPrefix != "" && !IsPattern(t) {
-			check(cycle.ChangelogSpec.Setting, k.c.ChangelogTopic(t))
+	for _, t := range ch.c.Group.Topics {
+		if ch.ok("TOPICS") && o.ChangelogPrefix != "" && !IsPattern(t) {
+			check(cycle.ChangelogSpec.Setting, ch.c.ChangelogTopic(t))
 		}
 	}
-	if k.c.Detect.Feedback != Off {
-		check("FEEDBACK_TOPIC", k.c.Detect.Feedback)
+	if ch.c.Detect.Feedback != Off {
+		check("FEEDBACK_TOPIC", ch.c.Detect.Feedback)
 	}
-	for _, t := range k.c.Group.Topics { // those that the settings above name are faults of these
-		if k.ok("TOPICS") && !IsPattern(t) && k.c.writes(t) && named[t] == Prefix+"TOPICS" {
-			k.add("TOPICS", fmt.Sprintf("topic %q is one that the program writes for this group", t), "name topics of records to read")
+	for _, t := range ch.c.Group.Topics { // those that the settings above name are faults of these
+		if ch.ok("TOPICS") && !IsPattern(t) && ch.c.writes(t) && named[t] == Prefix+"TOPICS" {
+			ch.add("TOPICS", fmt.Sprintf("topic %q is one that the program writes for this group", t), "name topics of records to read")
 		}
 	}
-	k.carryHeaders()
+	ch.carryHeaders()
 	if o.Replication == 0 {
-		k.add("REPLICATION", "0 is not a replication factor", "use -1 for the brokers' default, or at least 1")
+		ch.add("REPLICATION", "0 is not a replication factor", "use -1 for the brokers' default, or at least 1")
 	}
 }
 
 // maxCarryHeaders bounds the headers that are carried.
 const maxCarryHeaders = 32
 
-func (k *checker) carryHeaders() {
-	names := k.c.Output.CarryHeaders
+func (ch *checker) carryHeaders() {
+	names := ch.c.Output.CarryHeaders
 	if len(names) > maxCarryHeaders {
-		k.add("CARRY_HEADERS", fmt.Sprintf("%d headers", len(names)), fmt.Sprintf("name at most %d", maxCarryHeaders))
+		ch.add("CARRY_HEADERS", fmt.Sprintf("%d headers", len(names)), fmt.Sprintf("name at most %d", maxCarryHeaders))
 	}
 	for i, name := range names {
 		switch {
 		case name == "" || slices.Contains(names[:i], name):
-			k.add("CARRY_HEADERS", fmt.Sprintf("%q is empty or named twice", name), "name each header once")
+			ch.add("CARRY_HEADERS", fmt.Sprintf("%q is empty or named twice", name), "name each header once")
 		case name == "content-type":
-			k.add("CARRY_HEADERS", "content-type describes the value of the written record", "leave it out")
+			ch.add("CARRY_HEADERS", "content-type describes the value of the written record", "leave it out")
 		}
 	}
 }
 
-func (k *checker) cycle() {
-	s := &k.c.Cycle
-	if s.Guarantee == "exactly_once" && k.ok("TRANSACTION_TIMEOUT", "COMMIT_INTERVAL", "SESSION_TIMEOUT") {
-		if s.TransactionTimeout > k.c.Group.SessionTimeout {
-			k.add("TRANSACTION_TIMEOUT", fmt.Sprintf("%v is more than the session timeout %v", s.TransactionTimeout, k.c.Group.SessionTimeout),
+func (ch *checker) cycle() {
+	s := &ch.c.Cycle
+	if s.Guarantee == "exactly_once" && ch.ok("TRANSACTION_TIMEOUT", "COMMIT_INTERVAL", "SESSION_TIMEOUT") {
+		if s.TransactionTimeout > ch.c.Group.SessionTimeout {
+			ch.add("TRANSACTION_TIMEOUT", fmt.Sprintf("%v is more than the session timeout %v", s.TransactionTimeout, ch.c.Group.SessionTimeout),
 				"lower it, or raise "+Prefix+"SESSION_TIMEOUT: a dead worker's open transaction holds its successor back")
 		}
 		if 2*s.CommitInterval > s.TransactionTimeout {
-			k.add("COMMIT_INTERVAL", fmt.Sprintf("%v is more than half of the transaction timeout %v", s.CommitInterval, s.TransactionTimeout), "")
+			ch.add("COMMIT_INTERVAL", fmt.Sprintf("%v is more than half of the transaction timeout %v", s.CommitInterval, s.TransactionTimeout), "")
 		}
 	}
-	if k.ok("COMMIT_INTERVAL", "REPLAY_LIMIT") && s.ReplayLimit < s.CommitInterval {
-		k.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval),
+	if ch.ok("COMMIT_INTERVAL", "REPLAY_LIMIT") && s.ReplayLimit < s.CommitInterval {
+		ch.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval),
 			"state is written with commits: use several intervals")
 	}
-	if s.Rekey && k.ok("LATENESS") && k.c.Keys.Lateness == 0 {
-		k.add("REKEY", "true, but "+Prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come "+
+	if s.Rekey && ch.ok("LATENESS") && ch.c.Keys.Lateness == 0 {
+		ch.add("REKEY", "true, but "+Prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come "+
 			"out of order and many would be late",
 			"set "+Prefix+"LATENESS to how far the source partitions may be apart in event time, for example 1m")
 	}
-	for i, d := range k.c.GPU.Devices {
+	for i, d := range ch.c.GPU.Devices {
 		if n, err := strconv.Atoi(d); err != nil || n < 0 || n > 255 {
-			k.add("CUDA_DEVICES", fmt.Sprintf("%q is not the index of a GPU", d), "write indices like 0,1")
-		} else if slices.Contains(k.c.GPU.Devices[:i], d) {
-			k.add("CUDA_DEVICES", fmt.Sprintf("GPU %s is there twice", d), "")
+			ch.add("CUDA_DEVICES", fmt.Sprintf("%q is not the index of a GPU", d), "write indices like 0,1")
+		} else if slices.Contains(ch.c.GPU.Devices[:i], d) {
+			ch.add("CUDA_DEVICES", fmt.Sprintf("GPU %s is there twice", d), "")
 		}
 	}
 }
@@ -460,21 +461,21 @@ func (k *checker) cycle() {
 // Off is the value of an address or a folder that turns its feature off.
 const Off = "off"
 
-func (k *checker) program() {
-	s := &k.c.Program
+func (ch *checker) program() {
+	s := &ch.c.Program
 	if s.HTTPAddr != Off {
 		if _, port, err := net.SplitHostPort(s.HTTPAddr); err != nil || port == "" {
-			k.add("HTTP_ADDR", fmt.Sprintf("%q is not an address", s.HTTPAddr), "write :9464 or 127.0.0.1:9464, or off")
+			ch.add("HTTP_ADDR", fmt.Sprintf("%q is not an address", s.HTTPAddr), "write :9464 or 127.0.0.1:9464, or off")
 		}
 	}
 	if s.PageAddr != Off {
 		if _, port, err := net.SplitHostPort(s.PageAddr); err != nil || port == "" {
-			k.add("PAGE_ADDR", fmt.Sprintf("%q is not an address", s.PageAddr), "write 127.0.0.1:9465, or off")
+			ch.add("PAGE_ADDR", fmt.Sprintf("%q is not an address", s.PageAddr), "write 127.0.0.1:9465, or off")
 		}
 	}
-	k.page()
+	ch.page()
 	if s.PprofAddr != Off && !loopback(s.PprofAddr) {
-		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr),
+		ch.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr),
 			"profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")
 	}
 }
@@ -497,24 +498,24 @@ var mappingFaults = []struct{ begins, setting string }{
 	{"time zone ", "TIME_ZONE"}, {"time layout ", "TIME_LAYOUT"}, {"time unit ", "TIME_UNIT"}, {"time ", "TIME_FIELD"},
 }
 
-func (k *checker) mapping() {
-	m := &k.c.Mapping
+func (ch *checker) mapping() {
+	m := &ch.c.Mapping
 	if len(m.ValueFields) == 0 {
-		k.add("VALUE_FIELDS", "no field named", "name the fields that hold a sample's values, separated by commas")
+		ch.add("VALUE_FIELDS", "no field named", "name the fields that hold a sample's values, separated by commas")
 	}
 	problems := map[string][]string{}
 	fields := "VALUE_FIELDS"
 	if len(m.SeriesFields) > 0 {
 		fields = "SERIES_FIELDS"
-		k.seriesFields()
+		ch.seriesFields()
 	} else if i := slices.IndexFunc(m.ValueFields, schemas.IsWildcard); i >= 0 {
-		k.add(fields, fmt.Sprintf("%q: the values of a sample are the same each time, the values of a wildcard are not", m.ValueFields[i]),
+		ch.add(fields, fmt.Sprintf("%q: the values of a sample are the same each time, the values of a wildcard are not", m.ValueFields[i]),
 			"set "+Prefix+"SERIES_FIELDS in its place, which makes each number below the path a series")
 		return
 	}
-	faults := unjoin(k.c.RecordMapping().Validate())
+	faults := unjoin(ch.c.RecordMapping().Validate())
 	if len(faults) == 0 && formats.Fixed(m.Format) {
-		faults = formats.CheckFile(m.Format, k.c.RecordMapping(), "")
+		faults = formats.CheckFile(m.Format, ch.c.RecordMapping(), "")
 	}
 	for _, err := range faults {
 		text := strings.TrimPrefix(err.Error(), "schemas: ")
@@ -528,17 +529,17 @@ func (k *checker) mapping() {
 		problems[name] = append(problems[name], text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
-		k.addAll(name, problems[name], "")
+		ch.addAll(name, problems[name], "")
 	}
-	k.units()
-	k.transforms()
-	k.aggregates()
-	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyInReadings() {
-		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is copied to one of them",
+	ch.units()
+	ch.transforms()
+	ch.aggregates()
+	if len(problems) == 0 && ch.c.Cycle.Rekey && ch.c.RecordMapping().KeyInReadings() {
+		ch.add("REKEY", "true, but "+Prefix+"KEY_FIELD is in the readings: a record may have several series, and is copied to one of them",
 			"have the producers write each series to one partition")
 	}
-	if len(problems) == 0 && k.c.Cycle.Rekey && k.c.RecordMapping().KeyOfPartition() {
-		k.add("REKEY", "true, but "+Prefix+"KEY_FIELD has @partition, so that no series is in two partitions", "unset one of them")
+	if len(problems) == 0 && ch.c.Cycle.Rekey && ch.c.RecordMapping().KeyOfPartition() {
+		ch.add("REKEY", "true, but "+Prefix+"KEY_FIELD has @partition, so that no series is in two partitions", "unset one of them")
 	}
 }
 
@@ -548,8 +549,8 @@ func wildcardOver(leaf string) func(field string) bool {
 }
 
 // units checks ODRADEK_UNITS.
-func (k *checker) units() {
-	m, fields := &k.c.Mapping, k.c.RecordMapping().Fields
+func (ch *checker) units() {
+	m, fields := &ch.c.Mapping, ch.c.RecordMapping().Fields
 	var problems []string
 	seen := map[string]bool{}
 	for _, u := range m.Units {
@@ -568,12 +569,12 @@ func (k *checker) units() {
 		}
 		seen[name] = true
 	}
-	k.addAll("UNITS", problems, "name fields of "+strings.Join(fields, ", ")+", as in temperature=°C")
+	ch.addAll("UNITS", problems, "name fields of "+strings.Join(fields, ", ")+", as in temperature=°C")
 }
 
 // transforms checks ODRADEK_TRANSFORM.
-func (k *checker) transforms() {
-	m, fields := &k.c.Mapping, k.c.RecordMapping().Fields
+func (ch *checker) transforms() {
+	m, fields := &ch.c.Mapping, ch.c.RecordMapping().Fields
 	var problems []string
 	var seen []rules.FieldTransform
 	for _, entry := range m.Transform {
@@ -586,25 +587,25 @@ func (k *checker) transforms() {
 		case slices.ContainsFunc(seen, t.Same):
 			problems = append(problems, fmt.Sprintf("field %q has two transforms", t.Field))
 		}
-		for i := range k.c.Detectors {
-			if d := &k.c.Detectors[i]; err == nil && d.Grid.Span > 0 && slices.ContainsFunc(d.Fields, t.About) {
+		for i := range ch.c.Detectors {
+			if d := &ch.c.Detectors[i]; err == nil && d.Grid.Span > 0 && slices.ContainsFunc(d.Fields, t.About) {
 				problems = append(problems, fmt.Sprintf("field %q is a coordinate of the grid of detector %s", t.Field, d.Name))
 			}
 		}
 		seen = append(seen, t)
 	}
-	k.addAll("TRANSFORM", problems, "name fields of "+strings.Join(fields, ", ")+", as in bytes_total=rate")
+	ch.addAll("TRANSFORM", problems, "name fields of "+strings.Join(fields, ", ")+", as in bytes_total=rate")
 }
 
 // aggregates checks ODRADEK_EVERY and ODRADEK_AGGREGATE.
-func (k *checker) aggregates() {
-	every, fields := k.c.Keys.Every, k.c.RecordMapping().Fields
+func (ch *checker) aggregates() {
+	every, fields := ch.c.Keys.Every, ch.c.RecordMapping().Fields
 	if every > 0 && every < time.Millisecond {
-		k.add("EVERY", every.String()+" is too short", "use 1ms or more; 0 makes each record a sample")
+		ch.add("EVERY", every.String()+" is too short", "use 1ms or more; 0 makes each record a sample")
 	}
 	var problems []string
 	var seen []rules.FieldAggregate
-	for _, entry := range k.c.Keys.Aggregate {
+	for _, entry := range ch.c.Keys.Aggregate {
 		a, err := rules.ParseAggregate(entry)
 		switch {
 		case err != nil:
@@ -618,10 +619,10 @@ func (k *checker) aggregates() {
 		}
 		seen = append(seen, a)
 	}
-	k.addAll("AGGREGATE", problems, "name fields of "+strings.Join(fields, ", ")+", as in bytes=sum; a value of COMPUTE may repeat a field")
-	for i := range k.c.Detectors {
-		if d := &k.c.Detectors[i]; every > 0 && d.Grid.Span > 0 {
-			k.add("EVERY", fmt.Sprintf("set, but detector %s counts records in a grid", d.Name), "run the grid in a group of its own")
+	ch.addAll("AGGREGATE", problems, "name fields of "+strings.Join(fields, ", ")+", as in bytes=sum; a value of COMPUTE may repeat a field")
+	for i := range ch.c.Detectors {
+		if d := &ch.c.Detectors[i]; every > 0 && d.Grid.Span > 0 {
+			ch.add("EVERY", fmt.Sprintf("set, but detector %s counts records in a grid", d.Name), "run the grid in a group of its own")
 		}
 	}
 }
@@ -663,21 +664,21 @@ func (c *Config) units() map[string]string {
 }
 
 // seriesFields checks ODRADEK_SERIES_FIELDS, beside the paths themselves.
-func (k *checker) seriesFields() {
-	if !slices.Equal(k.c.Mapping.ValueFields, []string{"value"}) {
-		k.add("VALUE_FIELDS", "set together with "+Prefix+"SERIES_FIELDS, which makes each field a series of one value", "keep one of them")
+func (ch *checker) seriesFields() {
+	if !slices.Equal(ch.c.Mapping.ValueFields, []string{"value"}) {
+		ch.add("VALUE_FIELDS", "set together with "+Prefix+"SERIES_FIELDS, which makes each field a series of one value", "keep one of them")
 	}
 	var problems []string
-	for _, f := range k.c.Mapping.SeriesFields {
+	for _, f := range ch.c.Mapping.SeriesFields {
 		if strings.Contains(f, "/") {
 			problems = append(problems, fmt.Sprintf("field %q has a '/', which separates a series key from the field", f))
 		}
 	}
-	if i := slices.IndexFunc(k.c.Mapping.SeriesFields, schemas.IsWildcard); i >= 0 && k.c.Mapping.Format == "otlp" {
+	if i := slices.IndexFunc(ch.c.Mapping.SeriesFields, schemas.IsWildcard); i >= 0 && ch.c.Mapping.Format == "otlp" {
 		problems = append(problems, fmt.Sprintf("%q, but each data point of OTLP is a sample of its own: set %sVALUE_FIELDS=value, and "+
-			"%sKEY_FIELD to what tells the series apart, as name and attributes", k.c.Mapping.SeriesFields[i], Prefix, Prefix))
+			"%sKEY_FIELD to what tells the series apart, as name and attributes", ch.c.Mapping.SeriesFields[i], Prefix, Prefix))
 	}
-	k.addAll("SERIES_FIELDS", problems, "")
+	ch.addAll("SERIES_FIELDS", problems, "")
 }
 
 // unjoin splits the error of errors.Join.

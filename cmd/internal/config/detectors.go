@@ -256,25 +256,25 @@ func envName(name string) string { return strings.ToUpper(strings.ReplaceAll(nam
 
 var detectorNameRE = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,63}$`)
 
-func (k *checker) detectors() {
-	c := k.c
+func (ch *checker) detectors() {
+	c := ch.c
 	if len(c.Detect.Names) == 0 {
-		k.add("DETECTORS", "no detector named", "")
+		ch.add("DETECTORS", "no detector named", "")
 	}
-	before := len(k.faults)
+	before := len(ch.faults)
 	buildable := true
-	k.silence()
-	k.groups()
-	k.latenessBy()
-	k.maxGap()
+	ch.silence()
+	ch.groups()
+	ch.latenessBy()
+	ch.maxGap()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
-		k.detector(d)
-		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix))...)
+		ch.detector(d)
+		buildable = buildable && ch.ok(d.settingNames(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix))...)
 	}
 	ofDetector := func(f Fault) bool { return strings.HasPrefix(f.Name, Prefix+"DETECTOR_") }
-	if !k.ok("DETECTORS") || !buildable || len(k.faults) > before || slices.ContainsFunc(k.faults, ofDetector) ||
-		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS", "GROUP_WINDOW") {
+	if !ch.ok("DETECTORS") || !buildable || len(ch.faults) > before || slices.ContainsFunc(ch.faults, ofDetector) ||
+		!ch.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS", "GROUP_WINDOW") {
 		return
 	}
 	ks, err := c.KeystateConfig()
@@ -282,49 +282,49 @@ func (k *checker) detectors() {
 		err = ks.Check()
 	}
 	for _, err := range unjoin(err) {
-		k.add("DETECTORS", strings.TrimPrefix(err.Error(), "state: "), "")
+		ch.add("DETECTORS", strings.TrimPrefix(err.Error(), "state: "), "")
 	}
 }
 
-func (k *checker) detector(d *DetectorSettings) {
+func (ch *checker) detector(d *DetectorSettings) {
 	short := strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)
 	problems := twice(d.Fields)
 	for _, f := range d.Fields {
-		if !slices.Contains(k.c.Mapping.ValueFields, f) && k.ok("VALUE_FIELDS") {
+		if !slices.Contains(ch.c.Mapping.ValueFields, f) && ch.ok("VALUE_FIELDS") {
 			problems = append(problems, fmt.Sprintf("%q is not one of %sVALUE_FIELDS", f, Prefix))
 		}
 	}
-	k.addAll(short+"FIELDS", problems, "use some of "+strings.Join(k.c.Mapping.ValueFields, ","))
+	ch.addAll(short+"FIELDS", problems, "use some of "+strings.Join(ch.c.Mapping.ValueFields, ","))
 	if _, _, err := keyPatterns(d.Keys); err != nil {
-		k.add(short+"KEYS", err.Error(), "")
+		ch.add(short+"KEYS", err.Error(), "")
 	}
-	k.alarm(short, d)
-	k.guard(short, d)
-	k.ensemble(short, d)
-	k.onlyWith(short, d)
-	k.grid(short, d)
-	k.season(short, d)
+	ch.alarm(short, d)
+	ch.guard(short, d)
+	ch.ensemble(short, d)
+	ch.onlyWith(short, d)
+	ch.grid(short, d)
+	ch.season(short, d)
 	values := d.values(none)
 	if tumbling, _ := values[detectors.TumblingParam].(bool); tumbling && d.Stride != d.Window {
-		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window),
+		ch.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window),
 			fmt.Sprintf("set it to %d", d.Window))
 	}
 	if every, _ := values[detectors.EveryParam].(int); every > 1 && d.Stride%every != 0 {
-		k.add(short+"STRIDE", fmt.Sprintf("is %d, no multiple of EVERY=%d, so scored samples would not be equally far apart", d.Stride, every),
+		ch.add(short+"STRIDE", fmt.Sprintf("is %d, no multiple of EVERY=%d, so scored samples would not be equally far apart", d.Stride, every),
 			fmt.Sprintf("set it to %d", (d.Stride/every+1)*every))
 	}
-	if spec := specOf(d.Op); spec != nil && !d.isEnsemble() && k.ok(d.settingNames(short)...) {
+	if spec := specOf(d.Op); spec != nil && !d.isEnsemble() && ch.ok(d.settingNames(short)...) {
 		_, err := spec.New(values)
 		if d.isSeason() {
 			_, err = d.seasonDetector()
 		}
 		if d.Reference != "" {
 			if err = d.referred.err; err != nil {
-				k.add(short+"REFERENCE", packagesRE.ReplaceAllString(err.Error(), ""), "")
+				ch.add(short+"REFERENCE", packagesRE.ReplaceAllString(err.Error(), ""), "")
 			}
 			err = nil
 		} else if d.Outliers > 0 {
-			k.add(short+"OUTLIERS", fmt.Sprintf("%d outliers of no reference set", d.Outliers), "set "+DetectorPrefix(d.Name)+"REFERENCE")
+			ch.add(short+"OUTLIERS", fmt.Sprintf("%d outliers of no reference set", d.Outliers), "set "+DetectorPrefix(d.Name)+"REFERENCE")
 		}
 		if err != nil {
 			var problems []string
@@ -335,7 +335,7 @@ func (k *checker) detector(d *DetectorSettings) {
 			if windowParam(spec) == nil {
 				setting = short + "OP"
 			}
-			k.addAll(setting, problems, "")
+			ch.addAll(setting, problems, "")
 		}
 	}
 }

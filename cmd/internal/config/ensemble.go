@@ -80,38 +80,38 @@ func (d *DetectorSettings) onlyWith() (name string, above float32, ok bool) {
 }
 
 // onlyWith checks ONLY_WITH of a detector.
-func (k *checker) onlyWith(short string, d *DetectorSettings) {
+func (ch *checker) onlyWith(short string, d *DetectorSettings) {
 	if d.OnlyWith == "" || d.isEnsemble() {
 		return
 	}
 	name, _, ok := d.onlyWith()
 	if !ok {
-		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is no detector with a number above 0", d.OnlyWith), "write it like band:8")
+		ch.add(short+"ONLY_WITH", fmt.Sprintf("%q is no detector with a number above 0", d.OnlyWith), "write it like band:8")
 		return
 	}
-	if !k.c.judgedByAny(d) {
-		if len(k.c.picked) > 0 { // the mapping leaves the ensemble out
+	if !ch.c.judgedByAny(d) {
+		if len(ch.c.picked) > 0 { // the mapping leaves the ensemble out
 			return
 		}
-		k.add(short+"ONLY_WITH", "no ensemble with COMBINE=any has the detector as a member", "add it to the MEMBERS of one, or remove this")
+		ch.add(short+"ONLY_WITH", "no ensemble with COMBINE=any has the detector as a member", "add it to the MEMBERS of one, or remove this")
 	}
-	at := slices.IndexFunc(k.c.Detectors, func(o DetectorSettings) bool { return o.Name == name })
+	at := slices.IndexFunc(ch.c.Detectors, func(o DetectorSettings) bool { return o.Name == name })
 	const another = "name a detector of op band"
 	if at < 0 {
-		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix), another)
+		ch.add(short+"ONLY_WITH", fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix), another)
 		return
 	}
-	gate := &k.c.Detectors[at]
+	gate := &ch.c.Detectors[at]
 	built, err := gate.Build()
 	if _, seasonal := built.(detectors.Seasonal); err == nil && !seasonal {
-		k.add(short+"ONLY_WITH", fmt.Sprintf("%q is of op %s, which finds no period", name, gate.Op), another)
+		ch.add(short+"ONLY_WITH", fmt.Sprintf("%q is of op %s, which finds no period", name, gate.Op), another)
 		return
 	}
 	if gate.Stride > ensemble.MaxSpan {
-		k.add(short+"ONLY_WITH", fmt.Sprintf("%q has a stride of %d", name, gate.Stride), fmt.Sprintf("set it to %d at most", ensemble.MaxSpan))
+		ch.add(short+"ONLY_WITH", fmt.Sprintf("%q has a stride of %d", name, gate.Stride), fmt.Sprintf("set it to %d at most", ensemble.MaxSpan))
 	}
 	if !slices.Equal(cleanList(gate.Keys), cleanList(d.Keys)) {
-		k.add(short+"ONLY_WITH", fmt.Sprintf("%q reads other series", name), "set the KEYS of both to the same")
+		ch.add(short+"ONLY_WITH", fmt.Sprintf("%q reads other series", name), "set the KEYS of both to the same")
 	}
 }
 
@@ -197,35 +197,35 @@ func (c *Config) addEnsembles(ks *state.Config) error {
 }
 
 // ensemble checks an ensemble, or that a detector is none.
-func (k *checker) ensemble(short string, d *DetectorSettings) {
+func (ch *checker) ensemble(short string, d *DetectorSettings) {
 	if !d.isEnsemble() {
 		if len(d.Members) > 0 {
-			k.add(short+"MEMBERS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
+			ch.add(short+"MEMBERS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
 		if len(d.Weights) > 0 {
-			k.add(short+"WEIGHTS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
+			ch.add(short+"WEIGHTS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
 		if d.Combine == combineAny || d.Combine == combineMax {
-			k.add(short+"COMBINE", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
+			ch.add(short+"COMBINE", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
 		}
 		return
 	}
 	problems, lasts := twice(d.Members), false
 	for _, name := range d.Members {
-		at := slices.IndexFunc(k.c.Detectors, func(m DetectorSettings) bool { return m.Name == name })
-		lasts = lasts || at < 0 || k.c.Detectors[at].Until == 0
+		at := slices.IndexFunc(ch.c.Detectors, func(m DetectorSettings) bool { return m.Name == name })
+		lasts = lasts || at < 0 || ch.c.Detectors[at].Until == 0
 		switch {
 		case at < 0:
 			problems = append(problems, fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix))
-		case k.c.Detectors[at].isEnsemble():
+		case ch.c.Detectors[at].isEnsemble():
 			problems = append(problems, fmt.Sprintf("%q is an ensemble", name))
-		case !d.isAny() && k.c.Detectors[at].Until > 0:
+		case !d.isAny() && ch.c.Detectors[at].Until > 0:
 			problems = append(problems, fmt.Sprintf("%q ends (UNTIL), which COMBINE=%s does not allow", name, d.Combine))
-		case k.c.Detectors[at].Grid.Span > 0:
+		case ch.c.Detectors[at].Grid.Span > 0:
 			problems = append(problems, fmt.Sprintf("%q scores grids, not samples", name))
-		case k.c.Detectors[at].Stride > ensemble.MaxSpan:
-			problems = append(problems, fmt.Sprintf("%q has a stride of %d", name, k.c.Detectors[at].Stride))
-		case d.isAny() && k.c.Detectors[at].Alarm.Threshold == Off:
+		case ch.c.Detectors[at].Stride > ensemble.MaxSpan:
+			problems = append(problems, fmt.Sprintf("%q has a stride of %d", name, ch.c.Detectors[at].Stride))
+		case d.isAny() && ch.c.Detectors[at].Alarm.Threshold == Off:
 			problems = append(problems, fmt.Sprintf("%q has no threshold, which COMBINE=any needs", name))
 		}
 	}
@@ -235,27 +235,27 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	if len(d.Members) < 2 || len(d.Members) > ensemble.MaxMembers {
 		problems = append(problems, fmt.Sprintf("%d members", len(d.Members)))
 	}
-	k.addAll(short+"MEMBERS", problems,
+	ch.addAll(short+"MEMBERS", problems,
 		fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
 	if bad := slices.IndexFunc(d.weights(), func(w float64) bool { return !(w > 0 && w <= ensemble.MaxWeight) }); bad >= 0 {
-		k.add(short+"WEIGHTS", fmt.Sprintf("%q is no factor", d.Weights[bad]), fmt.Sprintf("use numbers above 0 to %d", ensemble.MaxWeight))
+		ch.add(short+"WEIGHTS", fmt.Sprintf("%q is no factor", d.Weights[bad]), fmt.Sprintf("use numbers above 0 to %d", ensemble.MaxWeight))
 	} else if n := len(d.Weights); n > 0 && n != len(d.Members) {
-		k.add(short+"WEIGHTS", fmt.Sprintf("%d weights of %d members", n, len(d.Members)), "name one for each, in the order of MEMBERS")
+		ch.add(short+"WEIGHTS", fmt.Sprintf("%d weights of %d members", n, len(d.Members)), "name one for each, in the order of MEMBERS")
 	}
 	if d.isAny() {
 		for _, name := range sumSettings {
-			if !k.c.isDefault(short + name) {
-				k.add(short+name, "means nothing with COMBINE=any", "remove it, or set COMBINE=sum or max")
+			if !ch.c.isDefault(short + name) {
+				ch.add(short+name, "means nothing with COMBINE=any", "remove it, or set COMBINE=sum or max")
 			}
 		}
 	}
 	for _, name := range memberSettings {
-		if !k.c.isDefault(short + name) {
-			k.add(short+name, "an ensemble has none", "remove it, or set it for its members")
+		if !ch.c.isDefault(short + name) {
+			ch.add(short+name, "an ensemble has none", "remove it, or set it for its members")
 		}
 	}
 	if v := d.values(none); v.Int("MIN_POINTS") > v.Int("MEMORY") {
-		k.add(short+"MIN_POINTS", fmt.Sprintf("is %d, more than the memory of %d", v.Int("MIN_POINTS"), v.Int("MEMORY")), "")
+		ch.add(short+"MIN_POINTS", fmt.Sprintf("is %d, more than the memory of %d", v.Int("MIN_POINTS"), v.Int("MEMORY")), "")
 	}
 	if d.isAny() {
 		return
@@ -263,10 +263,10 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	// Scores are logarithms, and as often below 0 as above.
 	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil &&
 		(r.Kind == threshold.Mean || r.Kind == threshold.Quantile && r.Margin != 0 && r.Margin != 1) {
-		k.add(short+"THRESHOLD", d.Alarm.Threshold+" is a multiple, of scores that may be below 0", "use conformal, mad or fixed")
+		ch.add(short+"THRESHOLD", d.Alarm.Threshold+" is a multiple, of scores that may be below 0", "use conformal, mad or fixed")
 	}
 	if d.Alarm.Release < 1 {
-		k.add(short+"RELEASE", "a share of a threshold that may be below 0 means nothing", "use 1")
+		ch.add(short+"RELEASE", "a share of a threshold that may be below 0 means nothing", "use 1")
 	}
 }
 

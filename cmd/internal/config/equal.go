@@ -17,22 +17,22 @@ const leastAlike = 8
 type EqualSamples map[string][][]float64
 
 // Add adds a sample.
-func (t EqualSamples) Add(key []byte, values []float64) {
-	t[string(key)] = append(t[string(key)], append([]float64(nil), values...))
+func (e EqualSamples) Add(key []byte, values []float64) {
+	e[string(key)] = append(e[string(key)], append([]float64(nil), values...))
 }
 
 // Crowded warns of a detector that compares densities (detectors.Coincident): if more samples of a window are equal than the K
 // neighbours from which it computes a density, its scores say little. It returns a sentence about the series with the
 // largest share of equal samples and the remedy; "" if no series has so many, or the detector compares no densities.
-func (t EqualSamples) Crowded(d *series.DetectorConfig, columns []int) string {
+func (e EqualSamples) Crowded(d *series.DetectorConfig, columns []int) string {
 	c, ok := d.Detector.(detectors.Coincident)
 	if !ok {
 		return ""
 	}
 	k, window := c.Coincident()
 	worst, text := 0.0, ""
-	for _, key := range slices.Sorted(maps.Keys(t)) {
-		samples := t[key]
+	for _, key := range slices.Sorted(maps.Keys(e)) {
+		samples := e[key]
 		if len(samples) < leastAlike || d.Keys != nil && !d.Keys([]byte(key)) {
 			continue
 		}

@@ -95,9 +95,9 @@ func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, e
 }
 
 // grid checks the settings of a detector's grid.
-func (k *checker) grid(short string, d *DetectorSettings) {
-	c := k.c
-	if !k.ok(short+"GRID", short+"GRID_STRIDE", short+"GRID_BOX", short+"GRID_LEARN", short+"MAX_P", short+"WINDOW",
+func (ch *checker) grid(short string, d *DetectorSettings) {
+	c := ch.c
+	if !ch.ok(short+"GRID", short+"GRID_STRIDE", short+"GRID_BOX", short+"GRID_LEARN", short+"MAX_P", short+"WINDOW",
 		short+"COLUMNS", short+"FIELDS", short+"OP") {
 		return
 	}
@@ -106,13 +106,13 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 		if d.Op == scan.Op.String() {
 			fix = fmt.Sprintf("use 1, or with MODEL=poisson or bernoulli REPLICATES of at least %.0f", 1/d.Grid.MaxP-1)
 		}
-		k.add(short+"MAX_P", fmt.Sprintf("%v is below the least p-value of the detector", d.Grid.MaxP), fix)
+		ch.add(short+"MAX_P", fmt.Sprintf("%v is below the least p-value of the detector", d.Grid.MaxP), fix)
 	}
 	if d.Grid.Span == 0 {
 		for name, set := range map[string]bool{"GRID_BOX": len(cleanList(d.Grid.Box)) > 0, "GRID_LEARN": d.Grid.Learn > 0,
 			"GRID_STRIDE": d.Grid.Stride > 0} {
 			if set {
-				k.add(short+name, "set, but there is no grid", "set "+Prefix+short+"GRID to the event time of a window, or remove it")
+				ch.add(short+name, "set, but there is no grid", "set "+Prefix+short+"GRID to the event time of a window, or remove it")
 			}
 		}
 		return
@@ -124,29 +124,29 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 	g, err := gridOf(d, cols, nil)
 	switch {
 	case d.Op != scan.Op.String():
-		k.add(short+"GRID", "op "+d.Op+" reads no grid", "use "+Prefix+short+"OP="+scan.Op.String())
+		ch.add(short+"GRID", "op "+d.Op+" reads no grid", "use "+Prefix+short+"OP="+scan.Op.String())
 	case err != nil && strings.Contains(err.Error(), "fields"):
-		k.add(short+"FIELDS", err.Error(), "name two to four of "+Prefix+"VALUE_FIELDS")
+		ch.add(short+"FIELDS", err.Error(), "name two to four of "+Prefix+"VALUE_FIELDS")
 	case err != nil:
-		k.add(short+"GRID_BOX", err.Error(), "write it like 0,0,100,50")
+		ch.add(short+"GRID_BOX", err.Error(), "write it like 0,0,100,50")
 	case !(g.Box[2] > g.Box[0] && g.Box[3] > g.Box[1]):
-		k.add(short+"GRID_BOX", "the box is empty", "write x0,y0,x1,y1 with x0 below x1 and y0 below y1")
+		ch.add(short+"GRID_BOX", "the box is empty", "write x0,y0,x1,y1 with x0 below x1 and y0 below y1")
 	case g.Span == 0:
-		k.add(short+"GRID", fmt.Sprintf("%v is less than a microsecond", d.Grid.Span), "")
+		ch.add(short+"GRID", fmt.Sprintf("%v is less than a microsecond", d.Grid.Span), "")
 	case g.Stride == 0 || g.Span%g.Stride != 0:
-		k.add(short+"GRID_STRIDE", fmt.Sprintf("GRID=%v is no multiple of %v", d.Grid.Span, d.Grid.Stride), "use GRID divided by a whole number")
+		ch.add(short+"GRID_STRIDE", fmt.Sprintf("GRID=%v is no multiple of %v", d.Grid.Span, d.Grid.Stride), "use GRID divided by a whole number")
 	case g.Cells() > 0 && g.Tables() > series.MaxRows/g.Cells():
-		k.add(short+"GRID_STRIDE",
+		ch.add(short+"GRID_STRIDE",
 			fmt.Sprintf("%d tables of %d cells are more than the %d cells of a window", g.Tables(), g.Cells(), series.MaxRows),
 			"raise it, or lower GRID or WINDOW")
 	case g.Learn > 0 && g.Baseline >= 0:
-		k.add(short+"GRID_LEARN", fmt.Sprintf("set, but the baseline is the field %s", d.Fields[3]), "remove one of them")
+		ch.add(short+"GRID_LEARN", fmt.Sprintf("set, but the baseline is the field %s", d.Fields[3]), "remove one of them")
 	case d.Stride != 1:
-		k.add(short+"STRIDE", fmt.Sprintf("is %d, but a grid has one score for each window", d.Stride), "remove it")
+		ch.add(short+"STRIDE", fmt.Sprintf("is %d, but a grid has one score for each window", d.Stride), "remove it")
 	case c.Mapping.Duplicates == "drop":
-		k.add("DUPLICATES", "drop, but samples of a grid may have one event time", "use keep")
+		ch.add("DUPLICATES", "drop, but samples of a grid may have one event time", "use keep")
 	case c.Keys.TTL > 0 && c.Keys.TTL < d.Grid.Span:
-		k.add("TTL", fmt.Sprintf("%v is less than %s%sGRID=%v: a series would be forgotten with its window", c.Keys.TTL, Prefix, short,
+		ch.add("TTL", fmt.Sprintf("%v is less than %s%sGRID=%v: a series would be forgotten with its window", c.Keys.TTL, Prefix, short,
 			d.Grid.Span),
 			"raise it")
 	}

@@ -31,15 +31,15 @@ func (c *Config) grouping() (*state.Grouping, error) {
 }
 
 // groups checks the settings of groups.
-func (k *checker) groups() {
-	if k.c.Detect.GroupBy == "" || !k.ok("GROUP_BY", "GROUP_WINDOW", "ANOMALIES") {
+func (ch *checker) groups() {
+	if ch.c.Detect.GroupBy == "" || !ch.ok("GROUP_BY", "GROUP_WINDOW", "ANOMALIES") {
 		return
 	}
-	if !k.c.Detect.Anomalies {
-		k.add("GROUP_BY", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
+	if !ch.c.Detect.Anomalies {
+		ch.add("GROUP_BY", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
 		return
 	}
-	if _, err := k.c.grouping(); err != nil {
-		k.add("GROUP_BY", err.Error(), "write a regular expression like ^[^/]+, and (?:...) for parentheses that are not the group")
+	if _, err := ch.c.grouping(); err != nil {
+		ch.add("GROUP_BY", err.Error(), "write a regular expression like ^[^/]+, and (?:...) for parentheses that are not the group")
 	}
 }

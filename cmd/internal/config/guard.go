@@ -62,16 +62,16 @@ func (d *DetectorSettings) guardOf(names []string) (*rules.Guard, error) {
 }
 
 // guard checks the settings of a detector's guard.
-func (k *checker) guard(short string, d *DetectorSettings) {
+func (ch *checker) guard(short string, d *DetectorSettings) {
 	g := d.guards()
-	if g.empty() || !k.ok(short+"DIRECTION", short+"MIN_DEVIATION", short+"MIN_DEVIATION_SHARE", short+"OP", short+"FIELDS") {
+	if g.empty() || !ch.ok(short+"DIRECTION", short+"MIN_DEVIATION", short+"MIN_DEVIATION_SHARE", short+"OP", short+"FIELDS") {
 		return
 	}
 	deviates := map[string]bool{"DIRECTION": g.Direction != anySide, "MIN_DEVIATION": g.Least != 0, "MIN_DEVIATION_SHARE": g.Share != 0}
 	set := func(all bool, problem, fix string) {
 		for _, name := range []string{"DIRECTION", "MIN_DEVIATION", "MIN_DEVIATION_SHARE", "ONLY_IF"} {
 			if deviates[name] || all && name == "ONLY_IF" && len(cleanList(g.OnlyIf)) > 0 {
-				k.add(short+name, problem, fix)
+				ch.add(short+name, problem, fix)
 			}
 		}
 	}
@@ -86,14 +86,14 @@ func (k *checker) guard(short string, d *DetectorSettings) {
 		set(true, "set, but "+Prefix+short+"THRESHOLD=off judges no score", "set a threshold or remove it")
 		return
 	}
-	if spec := specOf(d.Op); spec != nil && k.ok(d.settingNames(short)...) {
+	if spec := specOf(d.Op); spec != nil && ch.ok(d.settingNames(short)...) {
 		if det, err := d.Build(); err == nil {
 			if _, ok := det.(detectors.Explainer); !ok {
 				set(false, fmt.Sprintf("set, but op %s has no expected values", d.Op), "remove it; ONLY_IF works with every op")
 			}
 		}
 	}
-	m := k.c.SchemaMapping()
+	m := ch.c.SchemaMapping()
 	columns, err := m.Columns(d.Fields)
 	if err != nil {
 		return // a fault of FIELDS
@@ -105,5 +105,5 @@ func (k *checker) guard(short string, d *DetectorSettings) {
 			problems = append(problems, err.Error())
 		}
 	}
-	k.addAll(short+"ONLY_IF", problems, "use some of "+strings.Join(names, ", ")+", with > or < and a number")
+	ch.addAll(short+"ONLY_IF", problems, "use some of "+strings.Join(names, ", ")+", with > or < and a number")
 }

@@ -75,25 +75,26 @@ func (s *oauthSettings) source(settings string) (credentials.OAuth, error) {
 
 // oauth checks the settings of a source of tokens; prefix is what their names begin with after ODRADEK_. wanted says that tokens
 // have to come from there.
-func (k *checker) oauth(s *oauthSettings, prefix string, wanted bool) {
+func (ch *checker) oauth(s *oauthSettings, prefix string, wanted bool) {
 	secret := s.Secret.Reveal()
 	if *s == (oauthSettings{}) && !wanted {
 		return
 	}
 	if s.TokenURL == "" {
-		k.add(prefix+"TOKEN_URL", "not set", "set the token endpoint, as https://login.example.com/oauth2/token")
+		ch.add(prefix+"TOKEN_URL", "not set", "set the token endpoint, as https://login.example.com/oauth2/token")
 	} else if p, err := url.Parse(s.TokenURL); err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" || p.User != nil {
-		k.add(prefix+"TOKEN_URL", "not an http or https URL without a user", "write it like https://login.example.com/oauth2/token")
+		ch.add(prefix+"TOKEN_URL", "not an http or https URL without a user", "write it like https://login.example.com/oauth2/token")
 	}
 	if s.ClientID == "" {
-		k.add(prefix+"CLIENT_ID", "not set, but tokens come from "+Prefix+prefix+"TOKEN_URL", "set the client id")
+		ch.add(prefix+"CLIENT_ID", "not set, but tokens come from "+Prefix+prefix+"TOKEN_URL", "set the client id")
 	}
 	if secret == "" {
-		k.add(prefix+"CLIENT_SECRET", "not set, but tokens come from "+Prefix+prefix+"TOKEN_URL", "set it or "+Prefix+prefix+"CLIENT_SECRET_FILE")
+		ch.add(prefix+"CLIENT_SECRET", "not set, but tokens come from "+Prefix+prefix+"TOKEN_URL",
+			"set it or "+Prefix+prefix+"CLIENT_SECRET_FILE")
 	}
 	if s.CAFile != "" {
 		if err := caFault(s.CAFile); err != nil {
-			k.add(prefix+"CA_FILE", err.Error(), "name a file of certificates that the worker may read")
+			ch.add(prefix+"CA_FILE", err.Error(), "name a file of certificates that the worker may read")
 		}
 	}
 }

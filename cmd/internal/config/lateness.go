@@ -38,10 +38,11 @@ func (c *Config) LatenessText() string {
 }
 
 // latenessBy checks by which clock samples are late.
-func (k *checker) latenessBy() {
-	need := k.c.oneClock()
-	if !k.ok("LATENESS", "LATENESS_BY", "GROUP_BY", "ANOMALIES") || k.c.Keys.Lateness == 0 || k.c.Keys.LatenessBy != bySeries || need == "" {
+func (ch *checker) latenessBy() {
+	need := ch.c.oneClock()
+	if !ch.ok("LATENESS", "LATENESS_BY", "GROUP_BY", "ANOMALIES") || ch.c.Keys.Lateness == 0 || ch.c.Keys.LatenessBy != bySeries ||
+		need == "" {
 		return
 	}
-	k.add("LATENESS_BY", "series, but "+need+" needs the samples of all series in one order", "remove it, or write partition")
+	ch.add("LATENESS_BY", "series, but "+need+" needs the samples of all series in one order", "remove it, or write partition")
 }

@@ -23,14 +23,14 @@ func (s *keySettings) maxGap() (int64, error) {
 }
 
 // maxGap checks ODRADEK_MAX_GAP.
-func (k *checker) maxGap() {
-	keys := &k.c.Keys
+func (ch *checker) maxGap() {
+	keys := &ch.c.Keys
 	gap, err := keys.maxGap()
 	switch {
 	case err != nil:
-		k.add("MAX_GAP", err.Error(), "write a duration like 15m, auto or none")
+		ch.add("MAX_GAP", err.Error(), "write a duration like 15m, auto or none")
 	case gap > 0 && gap < keys.Every.Microseconds():
-		k.add("MAX_GAP", fmt.Sprintf("%s is shorter than %sEVERY, so that a gap follows each sample", keys.MaxGap, Prefix),
+		ch.add("MAX_GAP", fmt.Sprintf("%s is shorter than %sEVERY, so that a gap follows each sample", keys.MaxGap, Prefix),
 			fmt.Sprintf("use at least %s", keys.Every))
 	}
 }

@@ -13,28 +13,28 @@ const minToken = 16
 const AnyHost = "*"
 
 // page checks the settings of the page's server.
-func (k *checker) page() {
-	s := &k.c.Program
+func (ch *checker) page() {
+	s := &ch.c.Program
 	if n := len(s.PageToken.Reveal()); n > 0 && n < minToken {
-		k.add("PAGE_TOKEN", fmt.Sprintf("has %d characters", n), fmt.Sprintf("use %d random ones or more", minToken))
+		ch.add("PAGE_TOKEN", fmt.Sprintf("has %d characters", n), fmt.Sprintf("use %d random ones or more", minToken))
 	}
 	for _, name := range s.PageHosts {
 		if name == "" || name != AnyHost && strings.ContainsAny(name, ":/*@ ") {
-			k.add("PAGE_HOSTS", fmt.Sprintf("%q is not the name of a host", name), "write names without a port, such as odradek.example.com, or *")
+			ch.add("PAGE_HOSTS", fmt.Sprintf("%q is not the name of a host", name), "write names without a port, such as odradek.example.com, or *")
 		}
 	}
 	switch {
 	case (s.PageCert == "") != (s.PageKey == ""):
-		k.add("PAGE_TLS_CERT_FILE", Prefix+"PAGE_TLS_CERT_FILE and "+Prefix+"PAGE_TLS_KEY_FILE go together: one is set, the other is not",
+		ch.add("PAGE_TLS_CERT_FILE", Prefix+"PAGE_TLS_CERT_FILE and "+Prefix+"PAGE_TLS_KEY_FILE go together: one is set, the other is not",
 			"set both or neither")
 	case s.PageCert == "" && s.PageClientCA != "":
-		k.add("PAGE_TLS_CLIENT_CA_FILE", "set, but the page's server has no certificate", "set "+Prefix+"PAGE_TLS_CERT_FILE, too")
+		ch.add("PAGE_TLS_CLIENT_CA_FILE", "set, but the page's server has no certificate", "set "+Prefix+"PAGE_TLS_CERT_FILE, too")
 	case s.PageCert == "":
 	case s.PageAddr == s.HTTPAddr:
-		k.add("PAGE_TLS_CERT_FILE", "set, but probes and metrics are on the same address", "give "+Prefix+"PAGE_ADDR a port of its own")
+		ch.add("PAGE_TLS_CERT_FILE", "set, but probes and metrics are on the same address", "give "+Prefix+"PAGE_ADDR a port of its own")
 	default:
-		if _, err := k.c.PageTLS(); err != nil {
-			k.add("PAGE_TLS_CERT_FILE", err.Error(), "name files that the worker may read")
+		if _, err := ch.c.PageTLS(); err != nil {
+			ch.add("PAGE_TLS_CERT_FILE", err.Error(), "name files that the worker may read")
 		}
 	}
 }

@@ -171,29 +171,29 @@ func (d *DetectorSettings) isSeason() bool {
 }
 
 // season checks the settings of a detector's zone and calendar.
-func (k *checker) season(short string, d *DetectorSettings) {
+func (ch *checker) season(short string, d *DetectorSettings) {
 	s := &d.Season
 	if !d.isSeason() {
 		for name, set := range map[string]bool{"PERIOD": s.Period == "week", "ZONE": s.Zone != "UTC", "CALENDAR": s.Calendar != ""} {
 			if set {
-				k.add(short+name, "set, but op "+d.Op+" reads no times", "use "+Prefix+short+"OP="+season.Op.String()+" or remove it")
+				ch.add(short+name, "set, but op "+d.Op+" reads no times", "use "+Prefix+short+"OP="+season.Op.String()+" or remove it")
 			}
 		}
 		return
 	}
 	if err := s.errs["ZONE"]; err != nil {
-		k.add(short+"ZONE", err.Error(), "use an IANA name, such as Europe/Berlin or UTC")
+		ch.add(short+"ZONE", err.Error(), "use an IANA name, such as Europe/Berlin or UTC")
 	}
 	if err := s.errs["CALENDAR"]; err != nil {
-		k.add(short+"CALENDAR", err.Error(), "")
+		ch.add(short+"CALENDAR", err.Error(), "")
 	}
 	if d.Op == season.OpBand.String() {
 		if s.Period == "week" {
-			k.add(short+"PERIOD", "set, but op band finds the period", "remove it")
+			ch.add(short+"PERIOD", "set, but op band finds the period", "remove it")
 		}
 		return
 	}
 	if s.Calendar != "" && s.Period == "day" {
-		k.add(short+"CALENDAR", "set, but with "+Prefix+short+"PERIOD=day all days are alike", "use PERIOD=week or remove it")
+		ch.add(short+"CALENDAR", "set, but with "+Prefix+short+"PERIOD=day all days are alike", "use PERIOD=week or remove it")
 	}
 }

@@ -15,40 +15,40 @@ const Hidden = "(hidden)"
 type Secret struct{ text, file string }
 
 // Reveal returns the secret itself, as it was at the start.
-func (v Secret) Reveal() string { return v.text }
+func (s Secret) Reveal() string { return s.text }
 
 // Current returns what the secret's file holds now; where there is none, or it is empty or cannot be read, Reveal.
-func (v Secret) Current() string {
-	if v.file == "" {
-		return v.text
+func (s Secret) Current() string {
+	if s.file == "" {
+		return s.text
 	}
-	if text, err := readSecret(v.file); err == nil && text != "" {
+	if text, err := readSecret(s.file); err == nil && text != "" {
 		return text
 	}
-	return v.text
+	return s.text
 }
 
 // UnmarshalText takes the text as it is.
-func (v *Secret) UnmarshalText(b []byte) error {
-	v.text = string(b)
+func (s *Secret) UnmarshalText(b []byte) error {
+	s.text = string(b)
 	return nil
 }
 
-func (v Secret) String() string {
-	if v.text == "" {
+func (s Secret) String() string {
+	if s.text == "" {
 		return ""
 	}
 	return Hidden
 }
 
 // Format hides the secret from every verb, %#v and %+v included.
-func (v Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, v.String()) }
+func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
 
 // MarshalText hides the secret from JSON and its like.
-func (v Secret) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // LogValue hides the secret from slog.
-func (v Secret) LogValue() slog.Value { return slog.StringValue(v.String()) }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // RedactURLs returns a comma-separated list of URLs with each user and password hidden.
 func RedactURLs(list string) string {

@@ -8,13 +8,13 @@ func (c *Config) StopAbove() cycle.DeadLetterLimit {
 	return limit
 }
 
-func (k *checker) stop() {
-	limit, err := cycle.ParseDeadLetterLimit(k.c.Mapping.StopAbove)
+func (ch *checker) stop() {
+	limit, err := cycle.ParseDeadLetterLimit(ch.c.Mapping.StopAbove)
 	if err != nil {
-		k.add("STOP_ABOVE", err.Error(), "write it like 0.5/1000, or off")
+		ch.add("STOP_ABOVE", err.Error(), "write it like 0.5/1000, or off")
 	}
-	if k.ok("STOP_ABOVE", "FEEDBACK_TOPIC") && limit.Of > 0 && k.c.Detect.Feedback == Off {
-		k.add("FEEDBACK_TOPIC", "off, but worker state resume writes there that a partition paused by "+Prefix+"STOP_ABOVE goes on",
+	if ch.ok("STOP_ABOVE", "FEEDBACK_TOPIC") && limit.Of > 0 && ch.c.Detect.Feedback == Off {
+		ch.add("FEEDBACK_TOPIC", "off, but worker state resume writes there that a partition paused by "+Prefix+"STOP_ABOVE goes on",
 			"name a topic, or unset it")
 	}
 }

@@ -36,27 +36,27 @@ type connection struct {
 }
 
 // track is the server's ConnState. The server calls it for a new connection before it reads of it.
-func (s *connections) track(c net.Conn, state http.ConnState) {
-	if old := s.change(c, state); old != nil {
+func (cn *connections) track(c net.Conn, state http.ConnState) {
+	if old := cn.change(c, state); old != nil {
 		_ = old.Close()
 	}
 }
 
 // change notes the state of a connection and returns one to close; nil: none.
-func (s *connections) change(c net.Conn, state http.ConnState) (out net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.turn++
+func (cn *connections) change(c net.Conn, state http.ConnState) (out net.Conn) {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	cn.turn++
 	switch state {
 	case http.StateClosed, http.StateHijacked:
-		delete(s.open, c)
+		delete(cn.open, c)
 		return nil
 	case http.StateNew:
-		if len(s.open) < s.most {
+		if len(cn.open) < cn.most {
 			break
 		}
 		var oldest *connection
-		for other, at := range s.open {
+		for other, at := range cn.open {
 			if !at.active && (oldest == nil || at.since < oldest.since) {
 				out, oldest = other, at
 			}
@@ -64,12 +64,12 @@ func (s *connections) change(c net.Conn, state http.ConnState) (out net.Conn) {
 		if oldest == nil {
 			return c
 		}
-		delete(s.open, out)
+		delete(cn.open, out)
 	default:
-		if s.open[c] == nil { // it was closed
+		if cn.open[c] == nil { // it was closed
 			return nil
 		}
 	}
-	s.open[c] = &connection{s.turn, state == http.StateActive}
+	cn.open[c] = &connection{cn.turn, state == http.StateActive}
 	return out
 }

@@ -274,8 +274,8 @@ func Handler(src Source) http.Handler {
 }
 
 // serve answers a request of the route.
-func (t *route) serve(src *Source, r *http.Request) (any, error) {
-	if err := src.Access.check(r, t.write); err != nil {
+func (rt *route) serve(src *Source, r *http.Request) (any, error) {
+	if err := src.Access.check(r, rt.write); err != nil {
 		return nil, err
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery) // not the form: a body that curl -d sends is JSON, regardless of its content type
@@ -285,14 +285,14 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	q := &queryReader{query: query}
 	for name, values := range query {
 		switch {
-		case !slices.ContainsFunc(t.parameters, func(p parameter) bool { return p.name == name }):
+		case !slices.ContainsFunc(rt.parameters, func(p parameter) bool { return p.name == name }):
 			q.wrong(name, "no such parameter; /openapi.json lists them")
 		case len(values) > 1:
 			q.wrong(name, "given more than once")
 		}
 	}
 	var e DataSource
-	if t.group {
+	if rt.group {
 		if e = src.Explorer(); e == nil {
 			return nil, errors.New("page: the worker has not reached the brokers yet")
 		}
@@ -300,12 +300,12 @@ func (t *route) serve(src *Source, r *http.Request) (any, error) {
 	if len(q.faults) > 0 {
 		return nil, q.err()
 	}
-	if t.group && !t.write {
+	if rt.group && !rt.write {
 		ctx, cancel := context.WithTimeout(r.Context(), loadTimeout)
 		e.Await(ctx)
 		cancel()
 	}
-	v, err := t.answer(src, e, r, q)
+	v, err := rt.answer(src, e, r, q)
 	if len(q.faults) > 0 {
 		return nil, q.err()
 	}

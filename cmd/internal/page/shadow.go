@@ -185,9 +185,9 @@ func (c *comparison) found(list, others []*storedAnomaly) (n int) {
 }
 
 // end returns the event time of the anomaly's last sample; an open one goes on.
-func (e *storedAnomaly) end() int64 {
-	if e.closed() {
-		return e.a.End
+func (s *storedAnomaly) end() int64 {
+	if s.closed() {
+		return s.a.End
 	}
 	return math.MaxInt64
 }

@@ -34,14 +34,14 @@ type storedAnomaly struct {
 }
 
 // fault returns the id of its fault; records of earlier versions are of their own.
-func (e *storedAnomaly) fault() [16]byte {
-	if e.a.Fault == nil {
-		return e.a.ID
+func (s *storedAnomaly) fault() [16]byte {
+	if s.a.Fault == nil {
+		return s.a.ID
 	}
-	return *e.a.Fault
+	return *s.a.Fault
 }
 
-func (e *storedAnomaly) closed() bool { return output.AnomalyKinds[e.a.Kind] == "close" }
+func (s *storedAnomaly) closed() bool { return output.AnomalyKinds[s.a.Kind] == "close" }
 
 // store has the last anomalies, each once.
 type store struct {

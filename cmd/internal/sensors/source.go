@@ -82,50 +82,50 @@ func NewSource(o Options, stream Stream, partitions int) *Source {
 func Name(i int) string { return fmt.Sprintf("sensor-%05d", i) }
 
 // at returns the event time of a step.
-func (g *Source) at(step int64) time.Time {
-	return g.o.Start.Add(time.Duration(step) * g.o.Interval)
+func (s *Source) at(step int64) time.Time {
+	return s.o.Start.Add(time.Duration(step) * s.o.Interval)
 }
 
 // record encodes record i: series i mod n, step i div n. The value is valid until
 // the next call. ok is false at a dropout: the value is null.
-func (g *Source) record(i int64) (series int, value []byte, ok bool) {
-	n := int64(len(g.keys))
+func (s *Source) record(i int64) (series int, value []byte, ok bool) {
+	n := int64(len(s.keys))
 	series, step := int(i%n), i/n
-	us := g.o.Start.UnixMicro() + step*g.o.Interval.Nanoseconds()/1000
-	g.value, ok = g.stream.Append(g.value[:0], series, step, us)
-	return series, g.value, ok
+	us := s.o.Start.UnixMicro() + step*s.o.Interval.Nanoseconds()/1000
+	s.value, ok = s.stream.Append(s.value[:0], series, step, us)
+	return series, s.value, ok
 }
 
 // fill appends n more records to r, and the labels of the faults that end in
 // them.
-func (g *Source) fill(r *round, n, kafkaTime int64) error {
+func (s *Source) fill(r *round, n, kafkaTime int64) error {
 	for range n {
-		series, value, ok := g.record(g.Next)
-		if ok || g.o.Dropout != DropoutAbsent {
-			if err := r.readings[g.target[series]].Append(kafkaTime, g.keys[series], value, nil); err != nil {
+		series, value, ok := s.record(s.Next)
+		if ok || s.o.Dropout != DropoutAbsent {
+			if err := r.readings[s.target[series]].Append(kafkaTime, s.keys[series], value, nil); err != nil {
 				return fmt.Errorf("sensors: %w", err)
 			}
 		}
-		step := g.Next / int64(len(g.keys))
-		if l, planted := g.stream.Label(series, step); planted && step == l.ToSeq {
-			if err := g.label(r, series, &l); err != nil {
+		step := s.Next / int64(len(s.keys))
+		if l, planted := s.stream.Label(series, step); planted && step == l.ToSeq {
+			if err := s.label(r, series, &l); err != nil {
 				return err
 			}
 		}
-		g.Next++
+		s.Next++
 	}
-	r.next = g.Next
+	r.next = s.Next
 	return nil
 }
 
 // finish writes the labels of the faults that have begun and not ended.
-func (g *Source) finish(r *round) error {
-	n := int64(len(g.keys))
-	for i := range min(n, g.Next) {
-		last := (g.Next - 1 - i) / n // the last step that was made
-		if l, planted := g.stream.Label(int(i), last); planted && last < l.ToSeq {
+func (s *Source) finish(r *round) error {
+	n := int64(len(s.keys))
+	for i := range min(n, s.Next) {
+		last := (s.Next - 1 - i) / n // the last step that was made
+		if l, planted := s.stream.Label(int(i), last); planted && last < l.ToSeq {
 			l.ToSeq = last
-			if err := g.label(r, int(i), &l); err != nil {
+			if err := s.label(r, int(i), &l); err != nil {
 				return err
 			}
 		}
@@ -133,24 +133,24 @@ func (g *Source) finish(r *round) error {
 	return nil
 }
 
-func (g *Source) label(r *round, series int, l *Label) error {
-	g.Labels++
-	if g.LabelFile == nil && g.LabelPartitions == 0 {
+func (s *Source) label(r *round, series int, l *Label) error {
+	s.Labels++
+	if s.LabelFile == nil && s.LabelPartitions == 0 {
 		return nil
 	}
-	l.From, l.To = g.at(l.FromSeq), g.at(l.ToSeq)
+	l.From, l.To = s.at(l.FromSeq), s.at(l.ToSeq)
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	if g.LabelPartitions > 0 {
-		p := kafka.Partition(g.keys[series], g.LabelPartitions)
-		if err := r.labels[p].Append(time.Now().UnixMilli(), g.keys[series], b, nil); err != nil {
+	if s.LabelPartitions > 0 {
+		p := kafka.Partition(s.keys[series], s.LabelPartitions)
+		if err := r.labels[p].Append(time.Now().UnixMilli(), s.keys[series], b, nil); err != nil {
 			return fmt.Errorf("sensors: label: %w", err)
 		}
 	}
-	if g.LabelFile != nil {
-		if _, err := g.LabelFile.Write(append(b, '\n')); err != nil {
+	if s.LabelFile != nil {
+		if _, err := s.LabelFile.Write(append(b, '\n')); err != nil {
 			return fmt.Errorf("sensors: label: %w", err)
 		}
 	}
@@ -166,7 +166,7 @@ const (
 // Run makes records until the options or ctx end it, and sends everything that
 // it has made. A round is filled while the one before it is sent. batches makes an
 // empty buffer for one partition.
-func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
+func (s *Source) Run(ctx context.Context, batches func() *record.Batches,
 	send func(context.Context, map[kafka.TP]*record.Batches) error) error {
 	list := func(n int) []*record.Batches {
 		l := make([]*record.Batches, n)
@@ -177,7 +177,7 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 	}
 	free, full := make(chan *round, 2), make(chan *round)
 	for range cap(free) {
-		free <- &round{readings: list(g.parts), labels: list(g.LabelPartitions)}
+		free <- &round{readings: list(s.parts), labels: list(s.LabelPartitions)}
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -187,10 +187,10 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 		var failed error
 		for r := range full {
 			if failed == nil {
-				if failed = send(work, g.collect(r)); failed != nil {
+				if failed = send(work, s.collect(r)); failed != nil {
 					cancel() // ends the loop below
-				} else if g.o.Made != nil {
-					g.o.Made.Store(r.next)
+				} else if s.o.Made != nil {
+					s.o.Made.Store(r.next)
 				}
 			}
 			for _, b := range append(r.readings, r.labels...) {
@@ -204,10 +204,10 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 	var err error
 	start := time.Now()
 	for err == nil {
-		n := g.due(time.Since(start))
+		n := s.due(time.Since(start))
 		if n < 0 || ctx.Err() != nil || work.Err() != nil {
 			r := <-free
-			err = g.finish(r)
+			err = s.finish(r)
 			full <- r
 			break
 		}
@@ -220,7 +220,7 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 			continue
 		}
 		r := <-free
-		err = g.fill(r, n, time.Now().UnixMilli())
+		err = s.fill(r, n, time.Now().UnixMilli())
 		full <- r
 	}
 	close(full)
@@ -228,26 +228,26 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 }
 
 // due returns how many records to make after elapsed; below 0 at the end.
-func (g *Source) due(elapsed time.Duration) int64 {
+func (s *Source) due(elapsed time.Duration) int64 {
 	n := int64(roundRecords)
-	if g.o.Rate > 0 {
-		n = min(n, g.o.HeadStart+int64(elapsed.Seconds()*g.o.Rate)-g.Next)
+	if s.o.Rate > 0 {
+		n = min(n, s.o.HeadStart+int64(elapsed.Seconds()*s.o.Rate)-s.Next)
 	}
-	if g.o.Records > 0 {
-		left := g.o.Records - g.Next
+	if s.o.Records > 0 {
+		left := s.o.Records - s.Next
 		if left == 0 {
 			return -1
 		}
 		n = min(n, left)
 	}
-	if g.o.Duration > 0 && elapsed >= g.o.Duration {
+	if s.o.Duration > 0 && elapsed >= s.o.Duration {
 		return -1
 	}
 	return max(n, 0)
 }
 
 // collect lists the batches of a round.
-func (g *Source) collect(r *round) map[kafka.TP]*record.Batches {
+func (s *Source) collect(r *round) map[kafka.TP]*record.Batches {
 	out := make(map[kafka.TP]*record.Batches, len(r.readings)+len(r.labels))
 	put := func(topic string, list []*record.Batches) {
 		for i, b := range list {
@@ -256,7 +256,7 @@ func (g *Source) collect(r *round) map[kafka.TP]*record.Batches {
 			}
 		}
 	}
-	put(g.o.Topic, r.readings)
-	put(g.o.LabelsTopic, r.labels)
+	put(s.o.Topic, r.readings)
+	put(s.o.LabelsTopic, r.labels)
 	return out
 }

@@ -61,55 +61,55 @@ func reflect(at, most int64) int64 {
 }
 
 // Keys implements Stream.
-func (m *Spots) Keys() [][]byte {
-	keys := make([][]byte, m.Regions)
+func (sp *Spots) Keys() [][]byte {
+	keys := make([][]byte, sp.Regions)
 	for i := range keys {
-		keys[i] = m.key(i)
+		keys[i] = sp.key(i)
 	}
 	return keys
 }
 
-func (m *Spots) key(region int) []byte { return fmt.Appendf(nil, "region-%02d", region) }
+func (sp *Spots) key(region int) []byte { return fmt.Appendf(nil, "region-%02d", region) }
 
 // Round returns the number of steps of a round.
-func (m *Spots) Round() int64 { return int64(m.Columns * m.Rows) }
+func (sp *Spots) Round() int64 { return int64(sp.Columns * sp.Rows) }
 
-func (m *Spots) seed(region int) uint64 { return mix(m.Seed ^ mix(uint64(region)+0x4e91)) }
+func (sp *Spots) seed(region int) uint64 { return mix(sp.Seed ^ mix(uint64(region)+0x4e91)) }
 
 // SpotOf returns the hot spot of a slot.
-func (m *Spots) SpotOf(region int, slot int64) (s Spot, ok bool) {
-	if m.SpotEvery == 0 || slot < 1 {
+func (sp *Spots) SpotOf(region int, slot int64) (s Spot, ok bool) {
+	if sp.SpotEvery == 0 || slot < 1 {
 		return Spot{}, false
 	}
-	r := mix(m.seed(region) ^ mix(uint64(slot)+0x507))
-	s = Spot{m: m, From: slot*m.SpotEvery + int64(next(&r)%uint64(m.SpotEvery/4)), Factor: 2 + unit(&r)}
-	s.To = s.From + m.SpotEvery/2 - 1
-	s.column = int64(next(&r) % uint64(m.Columns-spotSize+1))
-	s.row = int64(next(&r) % uint64(m.Rows-spotSize+1))
+	r := mix(sp.seed(region) ^ mix(uint64(slot)+0x507))
+	s = Spot{m: sp, From: slot*sp.SpotEvery + int64(next(&r)%uint64(sp.SpotEvery/4)), Factor: 2 + unit(&r)}
+	s.To = s.From + sp.SpotEvery/2 - 1
+	s.column = int64(next(&r) % uint64(sp.Columns-spotSize+1))
+	s.row = int64(next(&r) % uint64(sp.Rows-spotSize+1))
 	s.down = next(&r)&1 == 1
 	return s, true
 }
 
 // spotAt returns the hot spot of a round.
-func (m *Spots) spotAt(region int, round int64) (s Spot, ok bool) {
-	s, ok = m.SpotOf(region, round/max(1, m.SpotEvery))
+func (sp *Spots) spotAt(region int, round int64) (s Spot, ok bool) {
+	s, ok = sp.SpotOf(region, round/max(1, sp.SpotEvery))
 	return s, ok && round >= s.From && round <= s.To
 }
 
 // At returns the values of a region's report at a step, in the order of SpotFields.
-func (m *Spots) At(region int, step int64) (values [len(SpotFields)]float64) {
-	round, cell := step/m.Round(), step%m.Round()
-	column, row := cell%int64(m.Columns), cell/int64(m.Columns)
-	site := mix(m.seed(region) ^ mix(uint64(cell)+0xce11))
+func (sp *Spots) At(region int, step int64) (values [len(SpotFields)]float64) {
+	round, cell := step/sp.Round(), step%sp.Round()
+	column, row := cell%int64(sp.Columns), cell/int64(sp.Columns)
+	site := mix(sp.seed(region) ^ mix(uint64(cell)+0xce11))
 	usual := 5 + float64(next(&site)%16)
 	x, y := float64(column)+math.Floor(1000*unit(&site))/1000, float64(row)+math.Floor(1000*unit(&site))/1000
 	rate := usual
-	if s, ok := m.spotAt(region, round); ok {
+	if s, ok := sp.spotAt(region, round); ok {
 		if box := s.Box(round); x >= box[0] && x < box[2] && y >= box[1] && y < box[3] {
 			rate *= s.Factor
 		}
 	}
-	r := mix(m.seed(region) + uint64(step)*0x9e3779b97f4a7c15)
+	r := mix(sp.seed(region) + uint64(step)*0x9e3779b97f4a7c15)
 	return [...]float64{x, y, poisson(&r, rate), usual}
 }
 
@@ -123,23 +123,23 @@ func poisson(r *uint64, mean float64) (count float64) {
 }
 
 // Append implements Stream.
-func (m *Spots) Append(dst []byte, region int, step, time int64) (value []byte, ok bool) {
-	values := m.At(region, step)
+func (sp *Spots) Append(dst []byte, region int, step, time int64) (value []byte, ok bool) {
+	values := sp.At(region, step)
 	var fields [len(SpotFields)]field
 	for i, name := range SpotFields {
 		fields[i] = field{name, values[i]}
 	}
-	return appendRecord(dst, SpotKey, m.key(region), time, fields[:], step), true
+	return appendRecord(dst, SpotKey, sp.key(region), time, fields[:], step), true
 }
 
 // Label implements Stream: there is one for each round of a hot spot.
-func (m *Spots) Label(region int, step int64) (l Label, ok bool) {
-	round := step / m.Round()
-	s, ok := m.spotAt(region, round)
+func (sp *Spots) Label(region int, step int64) (l Label, ok bool) {
+	round := step / sp.Round()
+	s, ok := sp.spotAt(region, round)
 	if !ok {
 		return Label{}, false
 	}
 	box := s.Box(round)
-	return Label{Series: string(m.key(region)), Fault: HotSpot, FromSeq: round * m.Round(), ToSeq: (round+1)*m.Round() - 1,
+	return Label{Series: string(sp.key(region)), Fault: HotSpot, FromSeq: round * sp.Round(), ToSeq: (round+1)*sp.Round() - 1,
 		Size: s.Factor, Box: box[:]}, true
 }

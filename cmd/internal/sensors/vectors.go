@@ -39,41 +39,41 @@ type Sample struct {
 }
 
 // Keys implements Stream.
-func (m *Vectors) Keys() [][]byte {
-	keys := make([][]byte, m.Fleets)
+func (v *Vectors) Keys() [][]byte {
+	keys := make([][]byte, v.Fleets)
 	for i := range keys {
-		keys[i] = m.key(i)
+		keys[i] = v.key(i)
 	}
 	return keys
 }
 
-func (m *Vectors) key(fleet int) []byte { return fmt.Appendf(nil, "fleet-%02d", fleet) }
+func (v *Vectors) key(fleet int) []byte { return fmt.Appendf(nil, "fleet-%02d", fleet) }
 
 // OutlierOf returns the step of the outlier of a slot.
-func (m *Vectors) OutlierOf(fleet int, slot int64) (step int64, ok bool) {
-	if m.OutlierEvery == 0 || slot < vectorSlots {
+func (v *Vectors) OutlierOf(fleet int, slot int64) (step int64, ok bool) {
+	if v.OutlierEvery == 0 || slot < vectorSlots {
 		return 0, false
 	}
-	r := mix(m.seed(fleet) ^ mix(uint64(slot)+0x07))
-	return slot*m.OutlierEvery + m.OutlierEvery/4 + int64(next(&r)%uint64(m.OutlierEvery/2)), true
+	r := mix(v.seed(fleet) ^ mix(uint64(slot)+0x07))
+	return slot*v.OutlierEvery + v.OutlierEvery/4 + int64(next(&r)%uint64(v.OutlierEvery/2)), true
 }
 
-func (m *Vectors) seed(fleet int) uint64 { return mix(m.Seed ^ mix(uint64(fleet)+0xf1ee7)) }
+func (v *Vectors) seed(fleet int) uint64 { return mix(v.Seed ^ mix(uint64(fleet)+0xf1ee7)) }
 
 // At returns a fleet's sample at a step.
-func (m *Vectors) At(fleet int, step int64) Sample {
-	s := Sample{Machine: int(step % int64(m.Machines))}
-	constants := mix(m.seed(fleet) ^ mix(uint64(s.Machine)+0x3ac))
+func (v *Vectors) At(fleet int, step int64) Sample {
+	s := Sample{Machine: int(step % int64(v.Machines))}
+	constants := mix(v.seed(fleet) ^ mix(uint64(s.Machine)+0x3ac))
 	period, phase := 200+400*unit(&constants), unit(&constants)
-	turns := float64(step/int64(m.Machines))/period + phase
-	r := mix(m.seed(fleet) + uint64(step)*0x9e3779b97f4a7c15)
+	turns := float64(step/int64(v.Machines))/period + phase
+	r := mix(v.seed(fleet) + uint64(step)*0x9e3779b97f4a7c15)
 	load := 0.5 + 0.4*math.Sin(2*math.Pi*(turns-math.Floor(turns))) + 0.1*(unit(&r)-0.5)
 	other := load - 0.5
 	if load < 0.5 {
 		other = load + 0.5
 	}
 	loads := [...]float64{load, load, load, load}
-	if at, ok := m.OutlierOf(fleet, step/max(1, m.OutlierEvery)); ok && at == step {
+	if at, ok := v.OutlierOf(fleet, step/max(1, v.OutlierEvery)); ok && at == step {
 		loads[next(&r)%uint64(len(loads))] = other
 	}
 	s.Values = [...]float64{40 + 50*loads[0]*loads[0], 20 + 40*loads[1], 15 + 60*math.Sqrt(loads[2]), 10 + 60*loads[3]}
@@ -85,19 +85,19 @@ func (m *Vectors) At(fleet int, step int64) Sample {
 }
 
 // Append implements Stream.
-func (m *Vectors) Append(dst []byte, fleet int, step, time int64) (value []byte, ok bool) {
-	s := m.At(fleet, step)
+func (v *Vectors) Append(dst []byte, fleet int, step, time int64) (value []byte, ok bool) {
+	s := v.At(fleet, step)
 	fields := [...]field{{"machine", float64(s.Machine)}, {}, {}, {}, {}}
 	for i, name := range VectorFields {
 		fields[1+i] = field{name, s.Values[i]}
 	}
-	return appendRecord(dst, VectorKey, m.key(fleet), time, fields[:], step), true
+	return appendRecord(dst, VectorKey, v.key(fleet), time, fields[:], step), true
 }
 
 // Label implements Stream.
-func (m *Vectors) Label(fleet int, step int64) (l Label, ok bool) {
-	at, ok := m.OutlierOf(fleet, step/max(1, m.OutlierEvery))
-	return Label{Series: string(m.key(fleet)), Fault: Outlier, FromSeq: at, ToSeq: at}, ok && at == step
+func (v *Vectors) Label(fleet int, step int64) (l Label, ok bool) {
+	at, ok := v.OutlierOf(fleet, step/max(1, v.OutlierEvery))
+	return Label{Series: string(v.key(fleet)), Fault: Outlier, FromSeq: at, ToSeq: at}, ok && at == step
 }
 
 // gauss draws from a sum of four uniform numbers scaled to variance 1.

@@ -183,19 +183,19 @@ type place struct {
 }
 
 // met notes a sample and reports whether one of the last had its time, and whether one of these had its values.
-func (o *seriesHistory) met(t int64, values []float64) (double, twin bool) {
+func (s *seriesHistory) met(t int64, values []float64) (double, twin bool) {
 	at := place{time: t, values: 14695981039346656037} // FNV-1a, of words
 	for _, v := range values {
 		at.values = (at.values ^ math.Float64bits(v)) * 1099511628211
 	}
-	for _, p := range o.recent {
+	for _, p := range s.recent {
 		double, twin = double || p.time == t, twin || p == at
 	}
-	if len(o.recent) < recall {
-		o.recent = append(o.recent, at)
+	if len(s.recent) < recall {
+		s.recent = append(s.recent, at)
 	} else {
-		o.recent[o.next] = at
-		o.next = (o.next + 1) % recall
+		s.recent[s.next] = at
+		s.next = (s.next + 1) % recall
 	}
 	return double, twin
 }

@@ -35,7 +35,7 @@ type named struct {
 	sticky float64
 }
 
-func (k *named) distinct() int { return len(k.texts) }
+func (nm *named) distinct() int { return len(nm.texts) }
 
 // newNamed returns a candidate of the texts that text returns.
 func newNamed(path string, at, n int, text func(i int) (string, bool)) *named {
@@ -341,13 +341,13 @@ func (m *mapping) stays(k *named) float64 {
 }
 
 // even returns the number of values that would be as informative if all were as frequent, relative to their number.
-func (k *named) even() float64 {
+func (nm *named) even() float64 {
 	h := 0.0
-	for _, n := range k.count {
-		p := float64(n) / float64(k.n)
+	for _, n := range nm.count {
+		p := float64(n) / float64(nm.n)
 		h -= p * math.Log(p)
 	}
-	return math.Exp(h) / float64(max(1, k.distinct()))
+	return math.Exp(h) / float64(max(1, nm.distinct()))
 }
 
 // doubles returns the share of points that have the time of another one of their group.
@@ -569,9 +569,9 @@ func (m *mapping) differs(k *named, ids []int32) bool {
 }
 
 // implies reports whether a part of a key follows from the candidate, as the site of a machine does.
-func (k *named) implies(part *named) bool {
-	_, n := joined(part.ids, k.ids)
-	return part.path != recordKey && n <= k.distinct()+k.distinct()/50
+func (nm *named) implies(part *named) bool {
+	_, n := joined(part.ids, nm.ids)
+	return part.path != recordKey && n <= nm.distinct()+nm.distinct()/50
 }
 
 // fewDoubles is the share of readings with the time of another one of their series from which on these are of several series.

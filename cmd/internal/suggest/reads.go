@@ -149,14 +149,14 @@ var zones = map[time.Duration]string{5*time.Hour + 30*time.Minute: "Asia/Kolkata
 
 // zoned finds the offset of times that were read as if they were in UTC, by the delays of Kafka's timestamps after them: these are
 // less than a few minutes where the records are written as they are made.
-func (c *moments) zoned(delays []int64) {
-	if c.zone == "" {
+func (m *moments) zoned(delays []int64) {
+	if m.zone == "" {
 		return
 	}
 	const quarter = int64(15 * time.Minute / time.Microsecond)
 	middle := median(delays)
 	if len(delays) == 0 || delays[len(delays)*3/4]-delays[len(delays)/4] > quarter/2 {
-		c.unsure = true
+		m.unsure = true
 		return
 	}
 	steps := (-middle + quarter/2) / quarter
@@ -168,22 +168,22 @@ func (c *moments) zoned(delays []int64) {
 	case offset == 0:
 		return
 	case offset > 14*time.Hour || offset < -12*time.Hour:
-		c.unsure = true
+		m.unsure = true
 		return
 	case offset%time.Hour == 0:
-		c.zone = fmt.Sprintf("Etc/GMT%+d", -hours)
+		m.zone = fmt.Sprintf("Etc/GMT%+d", -hours)
 	case zones[offset] != "":
-		c.zone = zones[offset]
+		m.zone = zones[offset]
 	default:
-		c.unsure = true
+		m.unsure = true
 		return
 	}
-	for i := range c.micros {
-		if c.micros[i] != schemas.NoTime {
-			c.micros[i] -= offset.Microseconds()
+	for i := range m.micros {
+		if m.micros[i] != schemas.NoTime {
+			m.micros[i] -= offset.Microseconds()
 		}
 	}
-	c.delay += offset.Microseconds()
+	m.delay += offset.Microseconds()
 }
 
 // putZone says how texts without an offset are read.

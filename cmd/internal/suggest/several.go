@@ -263,11 +263,11 @@ func topicComment(s *suggestion) string {
 
 // detectors returns all settings of the detectors. It spells out presets, because shapes with one value and with several
 // have different ones.
-func (o *shape) detectors() (list []settingsfile.Setting) {
-	rename := func(name string) string { return name + o.suffix }
-	for i := range o.config.Detectors {
-		d := &o.config.Detectors[i]
-		for part := range strings.FieldsSeq(o.config.Changed(d)) {
+func (s *shape) detectors() (list []settingsfile.Setting) {
+	rename := func(name string) string { return name + s.suffix }
+	for i := range s.config.Detectors {
+		d := &s.config.Detectors[i]
+		for part := range strings.FieldsSeq(s.config.Changed(d)) {
 			name, value, _ := strings.Cut(part, "=")
 			set := settingsfile.Setting{Section: "Detectors", Detector: rename(d.Name), Key: strings.ToLower(name), Value: value}
 			if set.Key == "members" || set.Key == "only_with" { // names, the latter with what follows a colon
@@ -282,7 +282,7 @@ func (o *shape) detectors() (list []settingsfile.Setting) {
 				}
 				set.Value, set.List = strings.Join(members, ","), set.Key == "members"
 			}
-			for _, was := range o.s.settings {
+			for _, was := range s.s.settings {
 				if was.Detector == d.Name && was.Key == set.Key && was.Comment != "" {
 					set.Comment = was.Comment
 				}

@@ -316,8 +316,8 @@ func (m *mapping) putTime(list []*moments) {
 }
 
 // textual says what the texts of the times are.
-func (c *moments) textual() string {
-	if c.zone != "" {
+func (m *moments) textual() string {
+	if m.zone != "" {
 		return "texts without an offset"
 	}
 	return "texts in RFC 3339"

@@ -47,7 +47,7 @@ const (
 )
 
 // moves reports whether the field is a value, or its increase is.
-func (c *numeric) moves() bool { return c.role == moves || c.role == rate }
+func (n *numeric) moves() bool { return n.role == moves || n.role == rate }
 
 // numerics says what each field of numbers is.
 func (m *mapping) numerics() (list []*numeric) {

@@ -8,25 +8,25 @@ import (
 )
 
 // Lines returns a result as lines for people.
-func (out *Result) Lines() (lines []string) {
-	where := out.place()
-	if out.Timestamp != nil {
-		where += ", " + out.Timestamp.Format(time.RFC3339Nano)
+func (r *Result) Lines() (lines []string) {
+	where := r.place()
+	if r.Timestamp != nil {
+		where += ", " + r.Timestamp.Format(time.RFC3339Nano)
 	}
-	what := string(out.Outcome)
+	what := string(r.Outcome)
 	switch {
-	case out.Outcome == Dead && out.Class != "":
-		what = "dead letter (" + out.Class + ")"
-	case out.Outcome == Dead:
+	case r.Outcome == Dead && r.Class != "":
+		what = "dead letter (" + r.Class + ")"
+	case r.Outcome == Dead:
 		what = "left out"
 	}
-	if out.Reason != "" {
-		what += ": " + out.Reason
+	if r.Reason != "" {
+		what += ": " + r.Reason
 	}
 	lines = append(lines, where+": "+what)
-	for _, s := range out.Samples {
+	for _, s := range r.Samples {
 		line := fmt.Sprintf("  %s  %s  %s", s.Key, s.Time.Format(time.RFC3339Nano), s.values())
-		if s.Outcome != out.Outcome {
+		if s.Outcome != r.Outcome {
 			line += "  (" + string(s.Outcome)
 			if s.Reason != "" {
 				line += ": " + s.Reason
@@ -35,19 +35,19 @@ func (out *Result) Lines() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	for _, s := range out.Intervals {
+	for _, s := range r.Intervals {
 		lines = append(lines, fmt.Sprintf("  closes the interval  %s  %s  %s", s.Key, s.Time.Format(time.RFC3339Nano), s.values()))
 	}
 	return lines
 }
 
 // place says where a record is.
-func (out *Result) place() string {
+func (r *Result) place() string {
 	switch {
-	case out.Offset != nil:
-		return fmt.Sprintf("%s/%d offset %d", out.Topic, out.Partition, *out.Offset)
-	case out.Line > 0:
-		return fmt.Sprintf("line %d", out.Line)
+	case r.Offset != nil:
+		return fmt.Sprintf("%s/%d offset %d", r.Topic, r.Partition, *r.Offset)
+	case r.Line > 0:
+		return fmt.Sprintf("line %d", r.Line)
 	}
 	return "record"
 }

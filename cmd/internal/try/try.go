@@ -317,17 +317,17 @@ func (r *reader) unmapped(out *Result) {
 }
 
 // die notes why a record is a dead letter.
-func (out *Result) die(err error) {
-	out.Outcome, out.Class, out.Reason = Dead, "malformed", strings.TrimPrefix(err.Error(), "schemas: ")
+func (r *Result) die(err error) {
+	r.Outcome, r.Class, r.Reason = Dead, "malformed", strings.TrimPrefix(err.Error(), "schemas: ")
 	var de *schemas.DecodeError
 	if errors.As(err, &de) {
-		out.Class = de.Class
-		out.Reason = strings.TrimPrefix(out.Reason, de.Class+": ")
+		r.Class = de.Class
+		r.Reason = strings.TrimPrefix(r.Reason, de.Class+": ")
 	}
 	var misplaced *series.PlaceError
 	if errors.As(err, &misplaced) {
-		out.Class = misplaced.Class
-		out.Reason = fmt.Sprintf("field %q: %v", misplaced.Field, misplaced)
+		r.Class = misplaced.Class
+		r.Reason = fmt.Sprintf("field %q: %v", misplaced.Field, misplaced)
 	}
 }
 
@@ -470,25 +470,25 @@ func (r *reader) lacks(values []Value) bool {
 }
 
 // conclude derives the outcome of a record from its samples' outcomes.
-func (out *Result) conclude() {
-	if len(out.Samples) == 0 {
+func (r *Result) conclude() {
+	if len(r.Samples) == 0 {
 		return
 	}
-	out.Outcome, out.Reason = out.Samples[0].Outcome, out.Samples[0].Reason
-	for _, s := range out.Samples {
+	r.Outcome, r.Reason = r.Samples[0].Outcome, r.Samples[0].Reason
+	for _, s := range r.Samples {
 		if s.Outcome == Missing {
 			s.Reason = "no detector has all values that it needs"
 		}
 		if s.Outcome == Dead { // it is of the whole record
-			out.Outcome, out.Reason = Dead, s.Reason
+			r.Outcome, r.Reason = Dead, s.Reason
 			return
 		}
 		if s.Outcome == Read {
-			out.Outcome, out.Reason = Read, ""
+			r.Outcome, r.Reason = Read, ""
 		}
 	}
-	if out.Outcome == Missing {
-		out.Reason = out.Samples[0].Reason
+	if r.Outcome == Missing {
+		r.Reason = r.Samples[0].Reason
 	}
 }
 

@@ -28,28 +28,28 @@ type explainer struct {
 	judged  Number // the detector's own score, as it was judged
 }
 
-// narrow restricts x to the scores of an aligned window, whose rows are given, instead of the scores of all samples that were read.
-func (x *explainer) narrow(w *aligned, rows []state.Row, detector int) {
+// narrow restricts ex to the scores of an aligned window, whose rows are given, instead of the scores of all samples that were read.
+func (ex *explainer) narrow(w *aligned, rows []state.Row, detector int) {
 	n := len(w.samples)
-	x.real = make(map[int64]int64, n)
+	ex.real = make(map[int64]int64, n)
 	for k := w.filler; k < n; k++ {
-		x.real[w.samples[k].offset] = rows[w.end-n+k].Offset
+		ex.real[w.samples[k].offset] = rows[w.end-n+k].Offset
 	}
-	x.samples, x.first, x.folded, x.offsets = w.samples, x.c.State.Record(w.samples[0].offset), w.folded, false
-	x.reads = func(d int) bool { return d == detector }
+	ex.samples, ex.first, ex.folded, ex.offsets = w.samples, ex.c.State.Record(w.samples[0].offset), w.folded, false
+	ex.reads = func(d int) bool { return d == detector }
 }
 
 // place returns the sample's offset in the log.
-func (x *explainer) place(offset int64) int64 {
-	if !x.offsets {
-		return x.real[offset]
+func (ex *explainer) place(offset int64) int64 {
+	if !ex.offsets {
+		return ex.real[offset]
 	}
 	return offset
 }
 
 // explain folds the samples once more, and takes what the score of the sample at offset was computed from, and where the
 // detector is an ensemble, what its members' scores were.
-func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*Explanation, error) {
+func (ex *explainer) explain(ctx context.Context, detector int, offset int64) (*Explanation, error) {
 	seen := map[int]*Explanation{}
 	var terms, shares []float64
 	var turnedAway uint64
@@ -58,30 +58,30 @@ func (x *explainer) explain(ctx context.Context, detector int, offset int64) (*E
 			return
 		}
 		d := int(w.Detector)
-		seen[d] = x.describe(d, w)
+		seen[d] = ex.describe(d, w)
 		if d == detector {
 			terms, shares, turnedAway = w.Terms, w.Shares, w.TurnedAway
-			x.judged = Number(w.Judged)
-			if c := &x.c.State.Detectors[d]; c.Ensemble == nil {
-				x.task, x.fresh, x.smooth = clone(&w.Task), w.Fresh, c.Smooth > 1
+			ex.judged = Number(w.Judged)
+			if c := &ex.c.State.Detectors[d]; c.Ensemble == nil {
+				ex.task, ex.fresh, ex.smooth = clone(&w.Task), w.Fresh, c.Smooth > 1
 			}
 		}
 	}
-	state := x.c.foldConfig(x.anomaly.key, x.reads, watch)
-	if !x.offsets {
+	state := ex.c.foldConfig(ex.anomaly.key, ex.reads, watch)
+	if !ex.offsets {
 		inOrder(state)
 	}
-	if _, err := x.c.fold(ctx, state, x.s, x.samples, x.first); err != nil {
+	if _, err := ex.c.fold(ctx, state, ex.s, ex.samples, ex.first); err != nil {
 		return nil, err
 	}
 	e := seen[detector]
 	if e == nil {
 		return nil, nil
 	}
-	if ensemble := x.c.State.Detectors[detector].Ensemble; ensemble != nil {
+	if ensemble := ex.c.State.Detectors[detector].Ensemble; ensemble != nil {
 		e.any, e.max = ensemble.Any, ensemble.Max
 		for k, i := range ensemble.Members {
-			m := Member{Detector: x.c.State.Detectors[i].Name, Score: none, Share: none, Term: Number(terms[k]), Of: seen[i],
+			m := Member{Detector: ex.c.State.Detectors[i].Name, Score: none, Share: none, Term: Number(terms[k]), Of: seen[i],
 				TurnedAway: turnedAway>>k&1 != 0}
 			if m.Of != nil {
 				m.Score = m.Of.Judged
@@ -107,25 +107,25 @@ func clone(r *detectors.Rows) detectors.Rows {
 }
 
 // describe returns the explanation of a watched score.
-func (x *explainer) describe(detector int, w *state.Watched) *Explanation {
-	d := &x.c.State.Detectors[detector]
-	e := &Explanation{Detector: d.Name, Op: opName(d), Settings: x.c.Settings(detector), Fields: d.Fields, Score: Number(w.Score),
+func (ex *explainer) describe(detector int, w *state.Watched) *Explanation {
+	d := &ex.c.State.Detectors[detector]
+	e := &Explanation{Detector: d.Name, Op: opName(d), Settings: ex.c.Settings(detector), Fields: d.Fields, Score: Number(w.Score),
 		Judged: Number(w.Judged), Threshold: Number(threshold.Published(w.Threshold)), Rank: positive(w.Rank),
 		From: at(w.About), Until: at(w.Until),
 		Expected: numbers(w.Expected), Actual: numbers(w.Actual), Contribution: numbers(w.Contribution),
-		Sample: Sample{Offset: x.c.State.Record(x.place(w.Offset)), Time: at(w.Time)}, Scored: [2]int{-1, -1}}
+		Sample: Sample{Offset: ex.c.State.Record(ex.place(w.Offset)), Time: at(w.Time)}, Scored: [2]int{-1, -1}}
 	if w.Deviation != nil {
 		reading := at(w.Deviation.At)
 		e.Reading = &reading
 	}
-	if own := x.valuesAt(w.Offset); own != nil {
+	if own := ex.valuesAt(w.Offset); own != nil {
 		e.Sample.Values = numbers(own)
 	}
 	if d.Ensemble != nil {
 		return e
 	}
 	for i, f := range d.Fields {
-		if unit := x.c.State.UnitOf(x.anomaly.key, f); unit != "" {
+		if unit := ex.c.State.UnitOf(ex.anomaly.key, f); unit != "" {
 			if e.Units == nil {
 				e.Units = make([]string, len(d.Fields))
 			}
@@ -137,9 +137,9 @@ func (x *explainer) describe(detector int, w *state.Watched) *Explanation {
 		return e
 	}
 	v := y.Describe(w.Task, w.Fresh)
-	grid := x.c.State.Windows[d.Window].Grid
+	grid := ex.c.State.Windows[d.Window].Grid
 	if grid == nil {
-		x.addWindow(e, d, w, &v)
+		ex.addWindow(e, d, w, &v)
 	}
 	if e.Contribution == nil {
 		e.Contribution = numbers(v.Fields)
@@ -177,18 +177,18 @@ func cells(r *detectors.Rows, columns, n int) *Cells {
 }
 
 // valuesAt returns the values of the series' folded sample at an offset; nil: there is none.
-func (x *explainer) valuesAt(offset int64) []float64 {
-	i, ok := slices.BinarySearchFunc(x.samples, offset, func(s sample, o int64) int { return int(max(-1, min(1, s.offset-o))) })
+func (ex *explainer) valuesAt(offset int64) []float64 {
+	i, ok := slices.BinarySearchFunc(ex.samples, offset, func(s sample, o int64) int { return int(max(-1, min(1, s.offset-o))) })
 	if !ok {
 		return nil
 	}
-	return x.samples[i].values
+	return ex.samples[i].values
 }
 
 // addWindow adds the samples of a task's rows, and which of them the evidence names. The detector's rows say which samples
 // were in its window, in order: each has one.
-func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state.Watched, v *detectors.Evidence) {
-	rows := x.folded.rows[w.Detector]
+func (ex *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state.Watched, v *detectors.Evidence) {
+	rows := ex.folded.rows[w.Detector]
 	i := slices.IndexFunc(rows, func(r state.Row) bool { return r.Offset == w.Offset })
 	if i < 0 {
 		return
@@ -198,14 +198,14 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state
 	if newest >= len(rows) {
 		return
 	}
-	columns := x.c.State.Windows[d.Window].Columns
+	columns := ex.c.State.Windows[d.Window].Columns
 	sampleAt := func(row int) *Sample { // of X
 		k := oldest + row
 		if k < 0 || k >= len(rows) {
 			return nil
 		}
-		s := &Sample{Offset: x.c.State.Record(x.place(rows[k].Offset)), Time: at(rows[k].Time)}
-		values := x.valuesAt(rows[k].Offset)
+		s := &Sample{Offset: ex.c.State.Record(ex.place(rows[k].Offset)), Time: at(rows[k].Time)}
+		values := ex.valuesAt(rows[k].Offset)
 		for _, c := range columns {
 			if values == nil {
 				s.Values = append(s.Values, none)
@@ -241,8 +241,8 @@ func (x *explainer) addWindow(e *Explanation, d *series.DetectorConfig, w *state
 const ensembleTolerance = 1e-2
 
 // within reports whether the published score is equal to the recomputed one by the op's own comparison.
-func (x *explainer) within(d *series.DetectorConfig, published Number) bool {
-	if !published.known() || !x.judged.known() {
+func (ex *explainer) within(d *series.DetectorConfig, published Number) bool {
+	if !published.known() || !ex.judged.known() {
 		return false
 	}
 	if d.Ensemble != nil {
@@ -250,13 +250,13 @@ func (x *explainer) within(d *series.DetectorConfig, published Number) bool {
 		if d.Ensemble.Any {
 			tolerance *= max(1, float64(published))
 		}
-		return math.Abs(float64(x.judged-published)) <= tolerance
+		return math.Abs(float64(ex.judged-published)) <= tolerance
 	}
-	if _, steady := d.Detector.(series.Steady); x.smooth || !steady {
-		return math.Abs(float64(x.judged-published)) <= 1e-5*max(1, math.Abs(float64(published)))
+	if _, steady := d.Detector.(series.Steady); ex.smooth || !steady {
+		return math.Abs(float64(ex.judged-published)) <= 1e-5*max(1, math.Abs(float64(published)))
 	}
-	r := &x.task
+	r := &ex.task
 	got := detectors.Result{Scores: slices.Clone(r.Scores), Next: r.Next, Detail: r.Detail}
-	got.Scores[x.fresh] = float32(published)
+	got.Scores[ex.fresh] = float32(published)
 	return d.Detector.Op().Spec().Compare(r, got, detectors.Result{Scores: r.Scores, Next: r.Next, Detail: r.Detail}) == nil
 }

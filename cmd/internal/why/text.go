@@ -58,28 +58,28 @@ func exact(n Number) string {
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.999999") }
 
-func (p *Input) place() string {
+func (inp *Input) place() string {
 	switch {
-	case p.First == nil && p.Last == nil && p.To < 0:
-		return fmt.Sprintf("number %d of the set", p.Number)
-	case p.First == nil:
-		return "begins before what was read, to " + moment(p.Last.Time)
-	case p.Last == nil || p.From == p.To:
-		return moment(p.First.Time)
+	case inp.First == nil && inp.Last == nil && inp.To < 0:
+		return fmt.Sprintf("number %d of the set", inp.Number)
+	case inp.First == nil:
+		return "begins before what was read, to " + moment(inp.Last.Time)
+	case inp.Last == nil || inp.From == inp.To:
+		return moment(inp.First.Time)
 	}
-	return moment(p.First.Time) + " to " + moment(p.Last.Time)
+	return moment(inp.First.Time) + " to " + moment(inp.Last.Time)
 }
 
-func (p *Input) offsets() string {
+func (inp *Input) offsets() string {
 	switch {
-	case p.Last == nil:
+	case inp.Last == nil:
 		return "-"
-	case p.First == nil:
-		return fmt.Sprintf("to %d", p.Last.Offset)
-	case p.From == p.To:
-		return strconv.FormatInt(p.First.Offset, 10)
+	case inp.First == nil:
+		return fmt.Sprintf("to %d", inp.Last.Offset)
+	case inp.From == inp.To:
+		return strconv.FormatInt(inp.First.Offset, 10)
 	}
-	return fmt.Sprintf("%d to %d", p.First.Offset, p.Last.Offset)
+	return fmt.Sprintf("%d to %d", inp.First.Offset, inp.Last.Offset)
 }
 
 // verdict describes how the recomputed score compares with the published one.

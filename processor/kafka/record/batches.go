@@ -71,19 +71,19 @@ type body struct {
 }
 
 // compress makes the compressed form, unless it has been tried.
-func (d *body) compress(codec Codec) {
-	if d.compressed {
+func (b *body) compress(codec Codec) {
+	if b.compressed {
 		return
 	}
-	d.compressed = true
+	b.compressed = true
 	if codec == CodecNone {
 		return
 	}
-	d.packed = append(d.packed[:0], d.buf[:SizePrefix+batchHeader]...)
-	d.packed = compress(codec, d.packed, d.buf[SizePrefix+batchHeader:])
-	d.codec = codec
-	if len(d.packed) >= len(d.buf) { // noise does not compress: send it as it is
-		d.packed, d.codec = d.packed[:0], CodecNone
+	b.packed = append(b.packed[:0], b.buf[:SizePrefix+batchHeader]...)
+	b.packed = compress(codec, b.packed, b.buf[SizePrefix+batchHeader:])
+	b.codec = codec
+	if len(b.packed) >= len(b.buf) { // noise does not compress: send it as it is
+		b.packed, b.codec = b.packed[:0], CodecNone
 	}
 }
 

@@ -10,18 +10,18 @@ type Emitter struct {
 }
 
 // Put emits a record. suffix are the big-endian numbers after the name.
-func (c *Emitter) Put(kind byte, name, value []byte, suffix ...uint64) {
-	if c.Err != nil {
+func (e *Emitter) Put(kind byte, name, value []byte, suffix ...uint64) {
+	if e.Err != nil {
 		return
 	}
-	c.key = AppendKey(c.key[:0], kind, name, suffix...)
-	c.Bytes += len(c.key) + len(value)
-	c.Err = c.Emit(c.key, value)
+	e.key = AppendKey(e.key[:0], kind, name, suffix...)
+	e.Bytes += len(e.key) + len(value)
+	e.Err = e.Emit(e.key, value)
 }
 
 // DeleteFragments deletes the n fragments of a head.
-func (c *Emitter) DeleteFragments(name []byte, gen uint8, n uint16) {
+func (e *Emitter) DeleteFragments(name []byte, gen uint8, n uint16) {
 	for i := range int(n) {
-		c.Put(Fragment, name, nil, FragmentID(gen, i))
+		e.Put(Fragment, name, nil, FragmentID(gen, i))
 	}
 }

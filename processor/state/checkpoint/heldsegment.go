@@ -35,7 +35,7 @@ type HeldSegment struct {
 type HeldName struct{ First, Sum uint64 }
 
 // Name returns the name of a segment.
-func (g *HeldSegment) Name() HeldName { return HeldName{uint64(g.first), g.sum} }
+func (h *HeldSegment) Name() HeldName { return HeldName{uint64(h.first), h.sum} }
 
 // HeldSum returns the checksum of a segment's value.
 func HeldSum(value []byte) uint64 {

@@ -69,38 +69,38 @@ type Mismatches struct {
 }
 
 // Add adds the differences of a key.
-func (l *Mismatches) Add(name []byte, list []Mismatch) {
+func (ms *Mismatches) Add(name []byte, list []Mismatch) {
 	if len(list) == 0 {
 		return
 	}
-	if l.keys == nil {
-		l.keys = map[Mismatch]int{}
+	if ms.keys == nil {
+		ms.keys = map[Mismatch]int{}
 	}
 	for _, m := range list {
-		l.keys[m]++
+		ms.keys[m]++
 	}
-	if l.changed++; l.example == nil || bytes.Compare(name, l.example) < 0 {
-		l.example = slices.Clone(name)
+	if ms.changed++; ms.example == nil || bytes.Compare(name, ms.example) < 0 {
+		ms.example = slices.Clone(name)
 	}
 }
 
 // Note adds a difference in the records that a replay reads, unless a key shows one of the same detector.
-func (l *Mismatches) Note(m Mismatch) {
-	for seen := range l.keys {
+func (ms *Mismatches) Note(m Mismatch) {
+	for seen := range ms.keys {
 		if seen.Detector == m.Detector {
 			return
 		}
 	}
-	if l.keys == nil {
-		l.keys = map[Mismatch]int{}
+	if ms.keys == nil {
+		ms.keys = map[Mismatch]int{}
 	}
-	l.keys[m] = 0
+	ms.keys[m] = 0
 }
 
 // Sorted returns the differences in order of the detectors' names.
-func (l *Mismatches) Sorted() []Mismatch {
+func (ms *Mismatches) Sorted() []Mismatch {
 	var list []Mismatch
-	for m, n := range l.keys {
+	for m, n := range ms.keys {
 		m.Keys = n
 		list = append(list, m)
 	}
@@ -111,9 +111,9 @@ func (l *Mismatches) Sorted() []Mismatch {
 }
 
 // Err returns an *Error with the differences; nil where there are none.
-func (l *Mismatches) Err() error {
-	if len(l.keys) == 0 {
+func (ms *Mismatches) Err() error {
+	if len(ms.keys) == 0 {
 		return nil
 	}
-	return &MismatchError{List: l.Sorted(), Keys: l.changed, Example: changelog.Digest(l.example)}
+	return &MismatchError{List: ms.Sorted(), Keys: ms.changed, Example: changelog.Digest(ms.example)}
 }

@@ -38,20 +38,20 @@ func NewSurvey(sets *series.Sets) *Survey {
 }
 
 // Add takes a record of the changelog; a nil value deletes. Faults of a record are reported when it is loaded.
-func (v *Survey) Add(key, value []byte) {
+func (s *Survey) Add(key, value []byte) {
 	kind, name, suffix, err := changelog.SplitKey(key)
 	if err == nil && kind == changelog.Decision && value != nil && len(name) > 0 && rules.Kind(name[0]) == rules.KindThresholds {
-		v.addThreshold(string(name[1:]), value)
+		s.addThreshold(string(name[1:]), value)
 	}
 	if err != nil || kind != changelog.Head && kind != changelog.Fragment && kind != changelog.Segment {
 		return
 	}
-	h := v.hash(name)
-	e := v.keys[h]
+	h := s.hash(name)
+	e := s.keys[h]
 	switch {
 	case value == nil:
 		if kind == changelog.Head {
-			delete(v.keys, h)
+			delete(s.keys, h)
 		}
 		return
 	case kind == changelog.Segment:
@@ -64,16 +64,16 @@ func (v *Survey) Add(key, value []byte) {
 		if kind == changelog.Fragment || start.Fragments == 0 {
 			e.last = d.Int()
 		}
-		e.size = v.size(name, int64(len(value)), e.segments)
+		e.size = s.size(name, int64(len(value)), e.segments)
 	}
-	v.keys[h] = e
+	s.keys[h] = e
 }
 
 // size estimates the memory of a key from the bytes of its records. Rows take up
 // to twice as much in memory as in the log, but never more than a full window; a
 // threshold's history has its final size from the first score on.
-func (v *Survey) size(name []byte, head, segments int64) int64 {
-	set := v.sets.For(name)
+func (s *Survey) size(name []byte, head, segments int64) int64 {
+	set := s.sets.For(name)
 	if set == nil {
 		return series.KeyOverhead + head
 	}
@@ -83,7 +83,7 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 			alerts += series.ScoreStateBytes + 8*int64(d.ScoreStateSize())
 		}
 		if d.Judged {
-			alerts += 4 * int64(max(d.Threshold.Size(), v.histories[d.Name]))
+			alerts += 4 * int64(max(d.Threshold.Size(), s.histories[d.Name]))
 		}
 	}
 	for i := range set.Windows {
@@ -94,7 +94,7 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 }
 
 // addThreshold takes a threshold that was in force.
-func (v *Survey) addThreshold(name string, value []byte) {
+func (s *Survey) addThreshold(name string, value []byte) {
 	dec := changelog.Decoder{B: value}
 	dec.Byte()
 	dec.Uint()
@@ -102,15 +102,15 @@ func (v *Survey) addThreshold(name string, value []byte) {
 		return
 	}
 	if r, err := rules.DecodeRuling(dec.B); err == nil {
-		v.histories[name] = max(v.histories[name], r.Threshold.Size())
+		s.histories[name] = max(s.histories[name], r.Threshold.Size())
 	}
 }
 
 // Cut drops the least recently used keys, by what their heads say, so that the rest
 // is estimated to fit into limit. It returns how many stay and how many go.
-func (v *Survey) Cut(limit int64) (keep, drop int) {
-	list := make([]surveyed, 0, len(v.keys))
-	for _, e := range v.keys {
+func (s *Survey) Cut(limit int64) (keep, drop int) {
+	list := make([]surveyed, 0, len(s.keys))
+	for _, e := range s.keys {
 		list = append(list, e)
 	}
 	slices.SortFunc(list, func(a, b surveyed) int { return cmp.Compare(b.last, a.last) })
@@ -118,17 +118,17 @@ func (v *Survey) Cut(limit int64) (keep, drop int) {
 		limit -= list[keep].size
 		keep++
 	}
-	v.cut = math.MinInt64
+	s.cut = math.MinInt64
 	if keep < len(list) {
-		v.cut = list[keep].last + 1
+		s.cut = list[keep].last + 1
 	}
 	return keep, len(list) - keep
 }
 
 // Drops reports whether Cut drops the key of a name.
-func (v *Survey) Drops(name []byte) bool {
-	e, ok := v.keys[v.hash(name)]
-	return ok && e.last < v.cut
+func (s *Survey) Drops(name []byte) bool {
+	e, ok := s.keys[s.hash(name)]
+	return ok && e.last < s.cut
 }
 
-func (v *Survey) hash(name []byte) uint64 { return maphash.Bytes(v.seed, name) }
+func (s *Survey) hash(name []byte) uint64 { return maphash.Bytes(s.seed, name) }

@@ -45,10 +45,10 @@ func newDriven(records map[string]string) *driven {
 	return l
 }
 
-// load returns the log that is restored from the changelog of l.
-func (l *driven) load(t *testing.T, floor int64) *driven {
-	again := newDriven(l.records)
-	for key, value := range l.records {
+// load returns the log that is restored from the changelog of dr.
+func (dr *driven) load(t *testing.T, floor int64) *driven {
+	again := newDriven(dr.records)
+	for key, value := range dr.records {
 		kind, name, suffix, err := changelog.SplitKey([]byte(key))
 		if err == nil && kind == changelog.Eviction {
 			err = again.LoadEviction(name, []byte(value))
@@ -63,28 +63,28 @@ func (l *driven) load(t *testing.T, floor int64) *driven {
 	return again
 }
 
-func (l *driven) output(most int) *DecisionOutput {
+func (dr *driven) output(most int) *DecisionOutput {
 	n := 0
 	return &DecisionOutput{
 		Put: func(kind byte, name, value []byte, suffix ...uint64) {
 			n++
 			if key := string(changelog.AppendKey(nil, kind, name, suffix...)); value == nil {
-				delete(l.records, key)
+				delete(dr.records, key)
 			} else {
-				l.records[key] = string(value)
+				dr.records[key] = string(value)
 			}
 		},
-		Evict: func(d *Decision) { l.evicted[string(d.Subject)] = true },
+		Evict: func(d *Decision) { dr.evicted[string(d.Subject)] = true },
 		Full:  func() bool { return n >= most },
 	}
 }
 
 // inForce describes the standing decisions at an offset, and asks for them.
-func (l *driven) inForce(offset int64) string {
+func (dr *driven) inForce(offset int64) string {
 	text := ""
 	for _, k := range []Kind{KindMissingSchema, KindGrown} {
 		for _, subject := range subjectNames {
-			if d := l.InForce(k, []byte(subject), offset); d != nil && len(d.Content) > 0 {
+			if d := dr.InForce(k, []byte(subject), offset); d != nil && len(d.Content) > 0 {
 				d.Ask(offset)
 				text += fmt.Sprintf("%d %s: %s\n", k, subject, d.Content)
 			}

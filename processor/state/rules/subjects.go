@@ -19,11 +19,11 @@ type subjects [NumKinds]map[string]*Decision
 
 // link inserts a decision among the decisions on its subject, by offset. If it is the latest, link
 // returns the one before it.
-func (m *subjects) link(d *Decision) (former *Decision) {
-	bySubject := m[d.Kind]
+func (s *subjects) link(d *Decision) (former *Decision) {
+	bySubject := s[d.Kind]
 	if bySubject == nil {
 		bySubject = map[string]*Decision{}
-		m[d.Kind] = bySubject
+		s[d.Kind] = bySubject
 	}
 	at := bySubject[string(d.Subject)]
 	if at == nil || !d.less(at) {
@@ -39,8 +39,8 @@ func (m *subjects) link(d *Decision) (former *Decision) {
 }
 
 // unlink reverses link.
-func (m *subjects) unlink(d *Decision) {
-	bySubject := m[d.Kind]
+func (s *subjects) unlink(d *Decision) {
+	bySubject := s[d.Kind]
 	at := bySubject[string(d.Subject)]
 	switch {
 	case at == d && d.before == nil:
@@ -57,17 +57,17 @@ func (m *subjects) unlink(d *Decision) {
 }
 
 // Latest returns the last decision about a subject; nil without one.
-func (m *subjects) Latest(k Kind, subject []byte) *Decision {
+func (s *subjects) Latest(k Kind, subject []byte) *Decision {
 	if k >= NumKinds {
 		return nil
 	}
-	return m[k][string(subject)]
+	return s[k][string(subject)]
 }
 
 // InForce returns the last decision about a subject that takes effect before the record at
 // offset or earlier; nil without one.
-func (m *subjects) InForce(k Kind, subject []byte, offset int64) *Decision {
-	d := m.Latest(k, subject)
+func (s *subjects) InForce(k Kind, subject []byte, offset int64) *Decision {
+	d := s.Latest(k, subject)
 	for d != nil && d.Offset > offset {
 		d = d.before
 	}
@@ -75,11 +75,11 @@ func (m *subjects) InForce(k Kind, subject []byte, offset int64) *Decision {
 }
 
 // Subjects returns the number of subjects with a decision of a kind that a replay may need.
-func (m *subjects) Subjects(k Kind) int { return len(m[k]) }
+func (s *subjects) Subjects(k Kind) int { return len(s[k]) }
 
 // at returns the decision of the same kind, subject and offset.
-func (m *subjects) at(d *Decision) *Decision {
-	for e := m.Latest(d.Kind, d.Subject); e != nil; e = e.before {
+func (s *subjects) at(d *Decision) *Decision {
+	for e := s.Latest(d.Kind, d.Subject); e != nil; e = e.before {
 		if e.Offset == d.Offset {
 			return e
 		}
@@ -88,8 +88,8 @@ func (m *subjects) at(d *Decision) *Decision {
 }
 
 // after returns the next decision of the subject.
-func (m *subjects) after(d *Decision) (next *Decision) {
-	for at := m[d.Kind][string(d.Subject)]; at != nil && at != d; at = at.before {
+func (s *subjects) after(d *Decision) (next *Decision) {
+	for at := s[d.Kind][string(d.Subject)]; at != nil && at != d; at = at.before {
 		next = at
 	}
 	return next
@@ -97,15 +97,15 @@ func (m *subjects) after(d *Decision) (next *Decision) {
 
 // overwritten reports whether a later decision has overwritten the record of this one:
 // the log has one eviction of a key, and one decision at an offset.
-func (m *subjects) overwritten(d *Decision) bool {
-	next := m.after(d)
+func (s *subjects) overwritten(d *Decision) bool {
+	next := s.after(d)
 	return next != nil && (d.Kind == KindEviction || next.Offset == d.Offset)
 }
 
 // superseded returns the floor from which no replay needs the decision because of
 // the next one of its subject.
-func (m *subjects) superseded(d *Decision) int64 {
-	if next := m.after(d); next != nil {
+func (s *subjects) superseded(d *Decision) int64 {
+	if next := s.after(d); next != nil {
 		return next.Offset + 1
 	}
 	return never

@@ -66,7 +66,7 @@ func (b *ReorderBuffer[K]) correct(l *HeldSamples[K]) {
 }
 
 // enter notes the place in the heap that the list's first sample has.
-func (l *HeldSamples[K]) enter() { l.time, l.offset = l.Due(), int64(l.At(0)[1]) }
+func (h *HeldSamples[K]) enter() { h.time, h.offset = h.Due(), int64(h.At(0)[1]) }
 
 // Add holds a sample in its key's list; behind is the list's Behind if it is the newest.
 func (b *ReorderBuffer[K]) Add(l *HeldSamples[K], time, offset int64, values []float64, behind int64) {

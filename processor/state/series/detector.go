@@ -64,12 +64,12 @@ type Setup struct {
 }
 
 // Skips reports whether the detector takes no samples of a key yet, under the reading in force.
-func (d *Setup) Skips(key []byte) bool { return d.Absent || d.Unread != nil && d.Unread(key) }
+func (s *Setup) Skips(key []byte) bool { return s.Absent || s.Unread != nil && s.Unread(key) }
 
 // Ended reports whether the detector does not score the newest of a window's samples any more. fresh is the number of those that
 // wait for the stride.
-func (d *Setup) Ended(count int64, fresh int32) bool {
-	return d.Until > 0 && count > d.Until && fresh == 0
+func (s *Setup) Ended(count int64, fresh int32) bool {
+	return s.Until > 0 && count > s.Until && fresh == 0
 }
 
 // NewSetup derives the setup of the detector at index in the configuration, on a window of
@@ -141,12 +141,12 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 }
 
 // levelsBytes returns the memory of a series' levels.
-func (d *Setup) levelsBytes() int {
+func (s *Setup) levelsBytes() int {
 	switch {
-	case d.Wide != detectors.WideAll && d.Wide != detectors.WideCourse:
+	case s.Wide != detectors.WideAll && s.Wide != detectors.WideCourse:
 		return 0
-	case d.Dim > 1:
-		return levelsBytes + d.Dim*levelBytes
+	case s.Dim > 1:
+		return levelsBytes + s.Dim*levelBytes
 	}
 	return levelsBytes
 }
@@ -176,42 +176,42 @@ func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
 }
 
 // carry has the members that know the reading of a score say so.
-func (d *Setup) carry(setups []*Setup) {
+func (s *Setup) carry(setups []*Setup) {
 	known := false
-	terms := make([]anomaly.Term, d.Dim)
-	for k, i := range d.Ensemble.Members {
+	terms := make([]anomaly.Term, s.Dim)
+	for k, i := range s.Ensemble.Members {
 		m := setups[i]
 		m.Explain, _ = m.Detector.(detectors.Explainer)
 		m.Locate, _ = m.Detector.(detectors.Locator)
 		if m.Explain != nil || m.Locate != nil || !m.Steady {
 			m.Valued, known = true, true
 		}
-		terms[k] = anomaly.Term{Member: m.Name, Lagged: d.Combined.Lags != nil && d.Combined.Lags[k] > 0, Ahead: m.Every > 1}
+		terms[k] = anomaly.Term{Member: m.Name, Lagged: s.Combined.Lags != nil && s.Combined.Lags[k] > 0, Ahead: m.Every > 1}
 	}
 	if known {
-		d.Carriers = terms
+		s.Carriers = terms
 	}
 }
 
 // judge sets up how scores are judged.
-func (d *Setup) judge() {
-	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
-		d.Threshold = d.configured()
-		d.Follow(d.Configured(), false)
-		d.ThresholdInForce, d.Alarm = d.InForce()
+func (s *Setup) judge() {
+	if s.Judged = s.Threshold != nil && s.Threshold.Size() > 0; s.Judged {
+		s.Threshold = s.configured()
+		s.Follow(s.Configured(), false)
+		s.ThresholdInForce, s.Alarm = s.InForce()
 	}
 }
 
 // Combination returns the parameters of an ensemble, given the configuration of each of its members.
-func (c *Ensemble) Combination(config func(member int) *DetectorConfig) *ensemble.Params {
-	p := &ensemble.Params{Members: len(c.Members), Max: c.Max, Any: c.Any, Memory: c.Memory, MinPoints: c.MinPoints, Span: 1,
-		Weights: c.Weights, OnlyWith: c.OnlyWith}
-	for _, g := range c.Gates {
+func (e *Ensemble) Combination(config func(member int) *DetectorConfig) *ensemble.Params {
+	p := &ensemble.Params{Members: len(e.Members), Max: e.Max, Any: e.Any, Memory: e.Memory, MinPoints: e.MinPoints, Span: 1,
+		Weights: e.Weights, OnlyWith: e.OnlyWith}
+	for _, g := range e.Gates {
 		p.Gates, p.Span = append(p.Gates, g.Above), max(p.Span, config(g.Detector).Stride)
 	}
-	middles, most := make([]int, len(c.Members)), 0 // in half rows before the newest
-	every := make([]int, len(c.Members))
-	for k, i := range c.Members {
+	middles, most := make([]int, len(e.Members)), 0 // in half rows before the newest
+	every := make([]int, len(e.Members))
+	for k, i := range e.Members {
 		m := config(i)
 		p.Span = max(p.Span, m.Stride)
 		if r, ok := m.Detector.(Steady); ok {
@@ -222,10 +222,10 @@ func (c *Ensemble) Combination(config func(member int) *DetectorConfig) *ensembl
 		middles[k] += m.smoothed() - (every[k] - 1) // a score is for the rows before it, too
 		most = max(most, middles[k])
 	}
-	if !c.Any && slices.Max(every) > 1 {
+	if !e.Any && slices.Max(every) > 1 {
 		p.Every = every
 	}
-	if c.Align {
+	if e.Align {
 		for k, middle := range middles {
 			p.Lags = append(p.Lags, (most-middle)/2/every[k])
 		}
@@ -234,15 +234,15 @@ func (c *Ensemble) Combination(config func(member int) *DetectorConfig) *ensembl
 }
 
 // Scores returns the number of scores of a steady task.
-func (d *Setup) Scores() int { return (int(d.Fresh)-1)/d.Every + 1 }
+func (s *Setup) Scores() int { return (int(s.Fresh)-1)/s.Every + 1 }
 
 // Scored returns which score of a steady task belongs to a fresh row; false where the row has none.
-func (d *Setup) Scored(row int) (score int, ok bool) {
-	if d.Every == 1 {
+func (s *Setup) Scored(row int) (score int, ok bool) {
+	if s.Every == 1 {
 		return row, true
 	}
-	back := int(d.Fresh) - 1 - row
-	return d.Scores() - 1 - back/d.Every, back%d.Every == 0
+	back := int(s.Fresh) - 1 - row
+	return s.Scores() - 1 - back/s.Every, back%s.Every == 0
 }
 
 // every returns the number of rows of which one has a score, at most.
@@ -258,73 +258,73 @@ func (c *DetectorConfig) smoothed() int { return (max(1, int(c.Smooth)) - 1) * c
 
 // configured returns the configured threshold of a detector: neighbouring scores that
 // are about the same samples are one event in the history.
-func (d *Setup) configured() *threshold.Params {
-	r := *d.DetectorConfig.Threshold
+func (s *Setup) configured() *threshold.Params {
+	r := *s.DetectorConfig.Threshold
 	if r.Decluster == 0 {
-		r.Decluster = (d.From + 1 + d.smoothed() + d.every() - 1) / d.every()
+		r.Decluster = (s.From + 1 + s.smoothed() + s.every() - 1) / s.every()
 	}
 	return &r
 }
 
 // Configured returns the ruling that the detector is to have.
-func (d *Setup) Configured() *rules.Ruling {
-	return &rules.Ruling{Threshold: d.Threshold, Alarm: rules.RulingAlarm{MaxP: d.MaxP, Guard: d.Guard, Events: d.Events, Shadow: d.Shadow}}
+func (s *Setup) Configured() *rules.Ruling {
+	return &rules.Ruling{Threshold: s.Threshold, Alarm: rules.RulingAlarm{MaxP: s.MaxP, Guard: s.Guard, Events: s.Events, Shadow: s.Shadow}}
 }
 
 // RulingDiffers reports whether the detector's configured ruling is not in force.
-func (d *Setup) RulingDiffers() bool {
-	return d.Judged && !(d.Decided && d.Ruling.Equal(d.Configured()))
+func (s *Setup) RulingDiffers() bool {
+	return s.Judged && !(s.Decided && s.Ruling.Equal(s.Configured()))
 }
 
 // Reconfigure gives the detector the threshold, the guard, the policy of anomalies and the mode of another configuration. It
 // does not change whether its scores are judged, or make anomalies.
-func (d *Setup) Reconfigure(c *DetectorConfig) {
-	if d.Judged && c.Threshold != nil {
-		d.DetectorConfig.Threshold, d.MaxP, d.Guard, d.Shadow = c.Threshold, c.MaxP, c.Guard, c.Shadow
-		d.Threshold = d.configured()
-		if d.Events != nil && c.Events != nil {
-			d.Events = c.Events
+func (s *Setup) Reconfigure(c *DetectorConfig) {
+	if s.Judged && c.Threshold != nil {
+		s.DetectorConfig.Threshold, s.MaxP, s.Guard, s.Shadow = c.Threshold, c.MaxP, c.Guard, c.Shadow
+		s.Threshold = s.configured()
+		if s.Events != nil && c.Events != nil {
+			s.Events = c.Events
 		}
 	}
 }
 
 // Follow puts a ruling in force for the next sample. decided says whether it is a decision.
-func (d *Setup) Follow(r *rules.Ruling, decided bool) {
-	d.Ruling, d.Decided = r, decided
-	_, a := d.InForce()
-	d.Valued = d.Valued || a.Guard != nil // for good: tasks are queued
+func (s *Setup) Follow(r *rules.Ruling, decided bool) {
+	s.Ruling, s.Decided = r, decided
+	_, a := s.InForce()
+	s.Valued = s.Valued || a.Guard != nil // for good: tasks are queued
 }
 
 // InForce returns what Ruled means for this detector: it makes no anomalies where the configuration has none, and has
 // no guard that its fields do not fit, of a configuration before.
-func (d *Setup) InForce() (*threshold.Params, *rules.RulingAlarm) {
-	a := &d.Ruling.Alarm
-	fits := a.Guard == nil || d.Combined == nil && d.Grid == nil &&
-		!slices.ContainsFunc(a.Guard.Gates, func(g rules.Gate) bool { return g.Field >= d.Dim })
-	if fits && (a.Events == nil) == (d.Events == nil) {
-		return d.Ruling.Threshold, a
+func (s *Setup) InForce() (*threshold.Params, *rules.RulingAlarm) {
+	a := &s.Ruling.Alarm
+	fits := a.Guard == nil || s.Combined == nil && s.Grid == nil &&
+		!slices.ContainsFunc(a.Guard.Gates, func(g rules.Gate) bool { return g.Field >= s.Dim })
+	if fits && (a.Events == nil) == (s.Events == nil) {
+		return s.Ruling.Threshold, a
 	}
 	fitted := *a
 	if !fits {
 		fitted.Guard = nil
 	}
-	if d.Events == nil || a.Events == nil {
+	if s.Events == nil || a.Events == nil {
 		fitted.Events = nil
 	}
-	return d.Ruling.Threshold, &fitted
+	return s.Ruling.Threshold, &fitted
 }
 
 // thresholdLike returns a threshold of the kind, the value and the span of want whose states have the form of one in a head, with so
 // many numbers of a history; nil if there is none.
-func (d *Setup) thresholdLike(want threshold.Params, history int) *threshold.Params {
-	want.Bounded = d.Threshold.Bounded // of the op, which is the same
+func (s *Setup) thresholdLike(want threshold.Params, history int) *threshold.Params {
+	want.Bounded = s.Threshold.Bounded // of the op, which is the same
 	if want.History = history; want.Span > 0 {
 		want.History-- // the history is spread over time, and has one number more
 	}
-	if d.Threshold.Like(&want) {
-		return d.Threshold
+	if s.Threshold.Like(&want) {
+		return s.Threshold
 	}
-	for _, r := range d.former {
+	for _, r := range s.former {
 		if r.Like(&want) {
 			return r
 		}
@@ -333,6 +333,6 @@ func (d *Setup) thresholdLike(want threshold.Params, history int) *threshold.Par
 		return nil
 	}
 	r := &want
-	d.former = append(d.former, r)
+	s.former = append(s.former, r)
 	return r
 }

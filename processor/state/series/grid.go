@@ -166,7 +166,7 @@ func (g *Grid) Corner(column, row int) (x, y float64) {
 
 // Region returns a region of the grid with its corners, of a detector whose windows are no grid with the corners
 // of its cells; nil for nil.
-func (d *Setup) Region(r *detectors.Region) *anomaly.Region {
+func (s *Setup) Region(r *detectors.Region) *anomaly.Region {
 	if r == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (d *Setup) Region(r *detectors.Region) *anomaly.Region {
 		X0: float64(r.From[1]), Y0: float64(r.From[0]), X1: float64(r.To[1] + 1), Y1: float64(r.To[0] + 1),
 		Observed: r.Observed, Expected: r.Expected, Ratio: r.Ratio, P: r.P,
 	}
-	if g := d.Grid; g != nil {
+	if g := s.Grid; g != nil {
 		e.X0, e.Y0 = g.Corner(r.From[1], r.From[0])
 		e.X1, e.Y1 = g.Corner(r.To[1]+1, r.To[0]+1)
 	}
@@ -184,12 +184,12 @@ func (d *Setup) Region(r *detectors.Region) *anomaly.Region {
 
 // GridOpen reports whether the i-th window, of a grid, has samples in its newest stride, and returns the
 // start of that: of the next stride at the earliest, where it has none, and the least time before the first.
-func (k *Series) GridOpen(i int) (start int64, open bool) {
-	w, sw := &k.Windows[i], &k.Set.Windows[i]
+func (s *Series) GridOpen(i int) (start int64, open bool) {
+	w, sw := &s.Windows[i], &s.Set.Windows[i]
 	if w.Rows == 0 {
 		return minTime, false
 	}
-	if start = w.Tables().newest(sw.Grid); k.Progress[sw.Detectors[0].Place].Fresh == 0 {
+	if start = w.Tables().newest(sw.Grid); s.Progress[sw.Detectors[0].Place].Fresh == 0 {
 		return sw.Grid.End(start), false
 	}
 	return start, true
@@ -197,23 +197,23 @@ func (k *Series) GridOpen(i int) (start int64, open bool) {
 
 // joinStride has all detectors of the i-th window, of a grid, score the stride that is open when it ends, also those that
 // did not read the series when its samples came: they are in the tables of the window. word is the offset of the last one.
-func (k *Series) joinStride(i int, word uint64) {
-	w, sw := &k.Windows[i], &k.Set.Windows[i]
+func (s *Series) joinStride(i int, word uint64) {
+	w, sw := &s.Windows[i], &s.Set.Windows[i]
 	if w.Rows == 0 {
 		return
 	}
 	for j := range sw.Detectors {
 		d := &sw.Detectors[j]
-		k.Progress[d.Place].Fresh = 1
+		s.Progress[d.Place].Fresh = 1
 		w.Fresh(sw, d)[0] = word
 	}
 }
 
 // ClosesAt reports whether one of the series' grids has a window that ends at a time.
-func (k *Series) ClosesAt(end int64) bool {
-	for i := range k.Windows {
-		if g := k.Set.Windows[i].Grid; g != nil {
-			if start, open := k.GridOpen(i); open && g.End(start) == end {
+func (s *Series) ClosesAt(end int64) bool {
+	for i := range s.Windows {
+		if g := s.Set.Windows[i].Grid; g != nil {
+			if start, open := s.GridOpen(i); open && g.End(start) == end {
 				return true
 			}
 		}

@@ -92,7 +92,7 @@ func (v *Interval) empty() {
 }
 
 // empty forgets the values; the room for those that are kept stays.
-func (g *aggregated) empty() { *g = aggregated{kept: g.kept[:0]} }
+func (a *aggregated) empty() { *a = aggregated{kept: a.kept[:0]} }
 
 // bytes returns the memory of the values that are kept.
 func (v *Interval) bytes() (n int64) {
@@ -105,13 +105,13 @@ func (v *Interval) bytes() (n int64) {
 }
 
 // Aggregate adds a value to the i-th of the set's Aggregates; a missing one changes nothing. It returns the bytes that it allocates.
-func (k *Series) Aggregate(i int, v float64) (bytes int64) {
+func (s *Series) Aggregate(i int, v float64) (bytes int64) {
 	if v-v != 0 {
 		return 0
 	}
-	g := &k.Interval.values[i]
+	g := &s.Interval.values[i]
 	g.n++
-	switch first := g.n == 1; k.Set.Aggregates[i].Aggregate {
+	switch first := g.n == 1; s.Set.Aggregates[i].Aggregate {
 	case rules.Mean, rules.Sum:
 		g.a += v
 	case rules.Min:
@@ -140,25 +140,25 @@ func (k *Series) Aggregate(i int, v float64) (bytes int64) {
 }
 
 // keep keeps the n-th value.
-func (g *aggregated) keep(v float64) (bytes int64) {
-	every := distance(g.n)
-	if every > 1 && distance(g.n-1) < every { // every second of those so far
-		half := len(g.kept) / 2
+func (a *aggregated) keep(v float64) (bytes int64) {
+	every := distance(a.n)
+	if every > 1 && distance(a.n-1) < every { // every second of those so far
+		half := len(a.kept) / 2
 		for i := range half {
-			g.kept[i] = g.kept[2*i]
+			a.kept[i] = a.kept[2*i]
 		}
-		g.kept = g.kept[:half]
+		a.kept = a.kept[:half]
 	}
-	if (g.n-1)%every != 0 {
+	if (a.n-1)%every != 0 {
 		return 0
 	}
-	if len(g.kept) == cap(g.kept) {
-		grown := make([]float64, len(g.kept), max(8, 2*len(g.kept)))
-		copy(grown, g.kept)
-		bytes = 8 * int64(cap(grown)-cap(g.kept))
-		g.kept = grown
+	if len(a.kept) == cap(a.kept) {
+		grown := make([]float64, len(a.kept), max(8, 2*len(a.kept)))
+		copy(grown, a.kept)
+		bytes = 8 * int64(cap(grown)-cap(a.kept))
+		a.kept = grown
 	}
-	g.kept = append(g.kept, v)
+	a.kept = append(a.kept, v)
 	return bytes
 }
 
@@ -178,74 +178,74 @@ func kept(n int64) int {
 }
 
 // result returns what the values of an interval that ends have become; NaN is missing.
-func (g *aggregated) result(aggregate rules.Aggregate, zero bool) float64 {
+func (a *aggregated) result(aggregate rules.Aggregate, zero bool) float64 {
 	switch {
-	case aggregate == rules.Count && (g.n > 0 || zero):
-		return float64(g.n)
-	case aggregate == rules.Sum && g.n == 0 && zero:
+	case aggregate == rules.Count && (a.n > 0 || zero):
+		return float64(a.n)
+	case aggregate == rules.Sum && a.n == 0 && zero:
 		return 0
-	case g.n == 0:
+	case a.n == 0:
 		return math.NaN()
 	}
 	switch aggregate {
 	case rules.Mean:
-		return g.a / float64(g.n)
+		return a.a / float64(a.n)
 	case rules.Range:
-		return g.b - g.a
+		return a.b - a.a
 	case rules.StdDev:
-		if g.n == 1 {
+		if a.n == 1 {
 			return math.NaN()
 		}
-		return math.Sqrt(g.b / float64(g.n-1))
+		return math.Sqrt(a.b / float64(a.n-1))
 	case rules.Median, rules.P95:
-		slices.Sort(g.kept) // the interval ends, so that their order means nothing any more
-		n := len(g.kept)
+		slices.Sort(a.kept) // the interval ends, so that their order means nothing any more
+		n := len(a.kept)
 		if aggregate == rules.P95 {
-			return g.kept[(n*95+99)/100-1]
+			return a.kept[(n*95+99)/100-1]
 		}
-		return g.kept[(n-1)/2]/2 + g.kept[n/2]/2
+		return a.kept[(n-1)/2]/2 + a.kept[n/2]/2
 	}
-	return g.a
+	return a.a
 }
 
 // CloseInterval closes the open interval, and appends what the values of its samples have become. The next one is open if further is
 // true, unless MostEmpty had no samples.
-func (k *Series) CloseInterval(dst []float64, further bool) []float64 {
-	v := k.Interval
+func (s *Series) CloseInterval(dst []float64, further bool) []float64 {
+	v := s.Interval
 	for i := range v.values {
-		dst = append(dst, v.values[i].result(k.Set.Aggregates[i].Aggregate, k.Set.EmptyZero))
+		dst = append(dst, v.values[i].result(s.Set.Aggregates[i].Aggregate, s.Set.EmptyZero))
 	}
 	if v.Samples > 0 {
 		v.Empty = 0
 	} else {
 		v.Empty++
 	}
-	v.Start = k.Set.EndOf(v.Start)
+	v.Start = s.Set.EndOf(v.Start)
 	v.Open, v.Samples = further && v.Empty < MostEmpty, 0
 	v.empty()
 	return dst
 }
 
 // OpenInterval opens the interval of a start, and returns the number of intervals since the last one.
-func (k *Series) OpenInterval(start int64) (skipped int64) {
-	v := k.Interval
+func (s *Series) OpenInterval(start int64) (skipped int64) {
+	v := s.Interval
 	if v.Start != minTime {
-		skipped = int64(uint64(start-v.Start) / uint64(k.Set.Every))
+		skipped = int64(uint64(start-v.Start) / uint64(s.Set.Every))
 	}
 	v.Start, v.Open, v.Empty = start, true, 0
 	return skipped
 }
 
 // forgetInterval forgets the values of aggregates, or the whole interval. It reports whether there was one.
-func (k *Series) forgetInterval(ids []uint64, whole bool) (forgotten bool) {
-	v := k.Interval
+func (s *Series) forgetInterval(ids []uint64, whole bool) (forgotten bool) {
+	v := s.Interval
 	if whole {
 		forgotten = v.Any()
 		v.Clear()
 		return forgotten
 	}
 	for i := 0; v != nil && i < len(v.values); i++ {
-		if g := &v.values[i]; slices.Contains(ids, k.Set.Aggregates[i].ID) {
+		if g := &v.values[i]; slices.Contains(ids, s.Set.Aggregates[i].ID) {
 			forgotten = forgotten || g.n > 0
 			g.empty()
 		}
@@ -257,45 +257,45 @@ func (k *Series) forgetInterval(ids []uint64, whole bool) (forgotten bool) {
 // is open, its samples, the empty ones before it, number of values, and for each
 //
 //	ID of the aggregate, number of values, and where that is above 0: a, b, number of kept values, these
-func (e Writer) Interval(k *Series) {
+func (wr Writer) Interval(k *Series) {
 	v := k.Interval
-	e.Int(k.Set.Every)
-	e.Flag(k.Set.EmptyZero)
-	e.Int(v.Start)
-	e.Flag(v.Open)
-	e.Uint(uint64(v.Samples))
-	e.Uint(uint64(v.Empty))
-	e.Uint(uint64(len(v.values)))
+	wr.Int(k.Set.Every)
+	wr.Flag(k.Set.EmptyZero)
+	wr.Int(v.Start)
+	wr.Flag(v.Open)
+	wr.Uint(uint64(v.Samples))
+	wr.Uint(uint64(v.Empty))
+	wr.Uint(uint64(len(v.values)))
 	for i := range v.values {
 		g := &v.values[i]
-		e.Bits(k.Set.Aggregates[i].ID)
-		if e.Uint(uint64(g.n)); g.n == 0 {
+		wr.Bits(k.Set.Aggregates[i].ID)
+		if wr.Uint(uint64(g.n)); g.n == 0 {
 			continue
 		}
-		e.Bits(math.Float64bits(g.a))
-		e.Bits(math.Float64bits(g.b))
-		e.Uint(uint64(len(g.kept)))
+		wr.Bits(math.Float64bits(g.a))
+		wr.Bits(math.Float64bits(g.b))
+		wr.Uint(uint64(len(g.kept)))
 		for _, v := range g.kept {
-			e.Bits(math.Float64bits(v))
+			wr.Bits(math.Float64bits(v))
 		}
 	}
 }
 
 // Interval reads what Writer.Interval has written. What is no aggregate of the configuration is left out, and all of other intervals.
-func (d *Reader) Interval(k *Series) {
-	every, zero := d.Int(), d.Flags(1) != 0
+func (r *Reader) Interval(k *Series) {
+	every, zero := r.Int(), r.Flags(1) != 0
 	known := every == k.Set.Every && zero == k.Set.EmptyZero
-	start, open := d.Int(), d.Flags(1) != 0
-	samples, empty := d.Offset(), d.Offset()
-	for range d.Len(9) {
-		id, g := d.Bits(), aggregated{n: d.Offset()}
+	start, open := r.Int(), r.Flags(1) != 0
+	samples, empty := r.Offset(), r.Offset()
+	for range r.Len(9) {
+		id, g := r.Bits(), aggregated{n: r.Offset()}
 		if g.n > 0 {
-			g.a, g.b = math.Float64frombits(d.Bits()), math.Float64frombits(d.Bits())
-			for range d.Len(8) {
-				g.kept = append(g.kept, math.Float64frombits(d.Bits()))
+			g.a, g.b = math.Float64frombits(r.Bits()), math.Float64frombits(r.Bits())
+			for range r.Len(8) {
+				g.kept = append(g.kept, math.Float64frombits(r.Bits()))
 			}
 		}
-		if d.Bad {
+		if r.Bad {
 			break
 		}
 		for i := range k.Set.Aggregates {
@@ -304,7 +304,7 @@ func (d *Reader) Interval(k *Series) {
 				continue
 			}
 			if a.Keeps() && len(g.kept) != kept(g.n) || !a.Keeps() && len(g.kept) > 0 {
-				d.Fail()
+				r.Fail()
 				break
 			}
 			g.kept = append(k.Interval.values[i].kept[:0], g.kept...)
@@ -312,9 +312,9 @@ func (d *Reader) Interval(k *Series) {
 		}
 	}
 	if start == minTime || every <= 0 {
-		d.Fail()
+		r.Fail()
 	}
-	if d.Bad || !known {
+	if r.Bad || !known {
 		k.Interval.Clear()
 		return
 	}
@@ -323,8 +323,8 @@ func (d *Reader) Interval(k *Series) {
 }
 
 // appendInterval appends what RestorePlaces needs of the open interval.
-func (k *Series) appendInterval(w []uint64) []uint64 {
-	v := k.Interval
+func (s *Series) appendInterval(w []uint64) []uint64 {
+	v := s.Interval
 	if v == nil {
 		return w
 	}
@@ -344,8 +344,8 @@ func (k *Series) appendInterval(w []uint64) []uint64 {
 }
 
 // restoreInterval reverses appendInterval and returns the words behind.
-func (k *Series) restoreInterval(w []uint64) []uint64 {
-	v := k.Interval
+func (s *Series) restoreInterval(w []uint64) []uint64 {
+	v := s.Interval
 	if v == nil {
 		return w
 	}
@@ -355,7 +355,7 @@ func (k *Series) restoreInterval(w []uint64) []uint64 {
 		g := &v.values[i]
 		g.n, g.a, g.b = int64(w[0]), math.Float64frombits(w[1]), math.Float64frombits(w[2])
 		w, g.kept = w[3:], g.kept[:0]
-		if !k.Set.Aggregates[i].Keeps() {
+		if !s.Set.Aggregates[i].Keeps() {
 			continue
 		}
 		n := kept(g.n)

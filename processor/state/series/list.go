@@ -36,11 +36,11 @@ func NewHeldSamples[K any](key K, dim, n int) *HeldSamples[K] {
 }
 
 // Len returns the number of samples.
-func (l *HeldSamples[K]) Len() int {
-	if l == nil {
+func (h *HeldSamples[K]) Len() int {
+	if h == nil {
 		return 0
 	}
-	return l.count()
+	return h.count()
 }
 
 func (r *rows) count() int { return (len(r.words) - r.gone) / r.size }
@@ -51,52 +51,52 @@ func (r *rows) At(i int) []uint64 {
 }
 
 // First returns the time of the first sample.
-func (l *HeldSamples[K]) First() int64 { return int64(l.words[l.gone]) }
+func (h *HeldSamples[K]) First() int64 { return int64(h.words[h.gone]) }
 
 // Due returns the watermark at which the first sample is released.
-func (l *HeldSamples[K]) Due() int64 {
-	first := l.First()
-	if due := first + l.Behind; due >= first {
+func (h *HeldSamples[K]) Due() int64 {
+	first := h.First()
+	if due := first + h.Behind; due >= first {
 		return due
 	}
 	return math.MaxInt64
 }
 
 // Newest returns the time of the last sample.
-func (l *HeldSamples[K]) Newest() int64 { return int64(l.At(l.Len() - 1)[0]) }
+func (h *HeldSamples[K]) Newest() int64 { return int64(h.At(h.Len() - 1)[0]) }
 
 // Has reports whether a sample of that time is held.
-func (l *HeldSamples[K]) Has(time int64) bool {
-	i := l.after(time)
-	return i > 0 && int64(l.At(i - 1)[0]) == time
+func (h *HeldSamples[K]) Has(time int64) bool {
+	i := h.after(time)
+	return i > 0 && int64(h.At(i - 1)[0]) == time
 }
 
 // Bytes returns the memory of the samples, 0 for a nil list.
-func (l *HeldSamples[K]) Bytes() int64 {
-	if l == nil {
+func (h *HeldSamples[K]) Bytes() int64 {
+	if h == nil {
 		return 0
 	}
-	return 8 * int64(cap(l.words))
+	return 8 * int64(cap(h.words))
 }
 
 // Append adds a sample that comes after all others; its values follow through Value.
-func (l *HeldSamples[K]) Append(time, offset int64) {
-	l.words = append(l.words, uint64(time), uint64(offset))
+func (h *HeldSamples[K]) Append(time, offset int64) {
+	h.words = append(h.words, uint64(time), uint64(offset))
 }
 
 // Value adds a value to the sample that Append has begun.
-func (l *HeldSamples[K]) Value(bits uint64) { l.words = append(l.words, bits) }
+func (h *HeldSamples[K]) Value(bits uint64) { h.words = append(h.words, bits) }
 
 // Translated returns the list with samples of dim values, which translate writes to dst; nil for a nil list.
-func (l *HeldSamples[K]) Translated(dim int, translate func(dst, values []float64)) *HeldSamples[K] {
-	if l == nil {
+func (h *HeldSamples[K]) Translated(dim int, translate func(dst, values []float64)) *HeldSamples[K] {
+	if h == nil {
 		return nil
 	}
-	to := NewHeldSamples(l.key, dim, l.Len())
-	to.Behind = l.Behind
-	values, dst := make([]float64, l.size-2), make([]float64, dim)
-	for i := range l.Len() {
-		w := l.At(i)
+	to := NewHeldSamples(h.key, dim, h.Len())
+	to.Behind = h.Behind
+	values, dst := make([]float64, h.size-2), make([]float64, dim)
+	for i := range h.Len() {
+		w := h.At(i)
 		for j := range values {
 			values[j] = math.Float64frombits(w[2+j])
 		}
@@ -110,22 +110,22 @@ func (l *HeldSamples[K]) Translated(dim int, translate func(dst, values []float6
 }
 
 // Restore puts a released sample back in front of the others.
-func (l *HeldSamples[K]) Restore(sample []uint64) { copy(l.open(0), sample) }
+func (h *HeldSamples[K]) Restore(sample []uint64) { copy(h.open(0), sample) }
 
 // Remove takes a sample out, and reports whether it was there.
-func (l *HeldSamples[K]) Remove(time, offset int64) bool {
-	i := l.after(time) - 1
-	if i < 0 || int64(l.At(i)[1]) != offset {
+func (h *HeldSamples[K]) Remove(time, offset int64) bool {
+	i := h.after(time) - 1
+	if i < 0 || int64(h.At(i)[1]) != offset {
 		return false
 	}
-	l.drop(i)
+	h.drop(i)
 	return true
 }
 
 // insert inserts a sample in order, behind all of the same time.
-func (l *HeldSamples[K]) insert(time, offset int64, values []float64) (at int) {
-	at = l.after(time)
-	w := l.open(at)
+func (h *HeldSamples[K]) insert(time, offset int64, values []float64) (at int) {
+	at = h.after(time)
+	w := h.open(at)
 	w[0], w[1] = uint64(time), uint64(offset)
 	for j, v := range values {
 		w[2+j] = math.Float64bits(v)
@@ -134,12 +134,12 @@ func (l *HeldSamples[K]) insert(time, offset int64, values []float64) (at int) {
 }
 
 // after returns the number of samples whose time is not later than time.
-func (l *HeldSamples[K]) after(time int64) int {
-	n := l.Len()
-	if n == 0 || int64(l.At(n - 1)[0]) <= time {
+func (h *HeldSamples[K]) after(time int64) int {
+	n := h.Len()
+	if n == 0 || int64(h.At(n - 1)[0]) <= time {
 		return n // in order, as most come
 	}
-	return sort.Search(n, func(i int) bool { return int64(l.At(i)[0]) > time })
+	return sort.Search(n, func(i int) bool { return int64(h.At(i)[0]) > time })
 }
 
 // open makes a gap of one sample before the i-th and returns it.

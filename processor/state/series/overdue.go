@@ -41,22 +41,22 @@ type arrivals[K any] struct {
 }
 
 // next returns the first offset; without one, an offset that is never overdue.
-func (q *arrivals[K]) next() int64 {
-	if q.at == len(q.list) {
+func (ar *arrivals[K]) next() int64 {
+	if ar.at == len(ar.list) {
 		return math.MaxInt64
 	}
-	return q.list[q.at].offset
+	return ar.list[ar.at].offset
 }
 
-func (q *arrivals[K]) order() {
-	slices.SortFunc(q.list, func(a, b arrival[K]) int { return cmp.Compare(a.offset, b.offset) })
+func (ar *arrivals[K]) order() {
+	slices.SortFunc(ar.list, func(a, b arrival[K]) int { return cmp.Compare(a.offset, b.offset) })
 }
 
 // pop removes the first.
-func (q *arrivals[K]) pop() {
-	q.list[q.at] = arrival[K]{}
-	if q.at++; q.at == len(q.list) {
-		q.list, q.at = q.list[:0], 0
+func (ar *arrivals[K]) pop() {
+	ar.list[ar.at] = arrival[K]{}
+	if ar.at++; ar.at == len(ar.list) {
+		ar.list, ar.at = ar.list[:0], 0
 	}
 }
 

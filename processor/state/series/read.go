@@ -26,28 +26,28 @@ type Reader struct {
 }
 
 // Start begins the reading of a head's body.
-func (d *Reader) Start(body []byte) {
-	d.Decoder = changelog.Decoder{B: body}
-	d.Stale, d.Differences, d.Rewrite, d.Missing = nil, nil, false, nil
+func (r *Reader) Start(body []byte) {
+	r.Decoder = changelog.Decoder{B: body}
+	r.Stale, r.Differences, r.Rewrite, r.Missing = nil, nil, false, nil
 }
 
 // Rows reads what Writer.Rows has written. list are the segments that may be named, in order
 // of their names.
-func (d *Reader) Rows(k *Series, list []StoredSegment) error {
+func (r *Reader) Rows(k *Series, list []StoredSegment) error {
 	seen := make([]bool, 0, 8)
 	for range k.Windows {
 		seen = append(seen, false)
 	}
-	for range d.Len(13) {
-		fp, cols, seg := d.Bits(), d.Small(), int64(d.Small())
-		count, rows := d.Offset(), d.Offset()
-		if d.Bad || cols < 1 || cols > MaxDim || seg&(seg-1) != 0 || rows > count || rows > MaxRows {
+	for range r.Len(13) {
+		fp, cols, seg := r.Bits(), r.Small(), int64(r.Small())
+		count, rows := r.Offset(), r.Offset()
+		if r.Bad || cols < 1 || cols > MaxDim || seg&(seg-1) != 0 || rows > count || rows > MaxRows {
 			return changelog.ErrCorrupt
 		}
 		tail := count - rows
 		var segs Segments
 		if seg > 0 {
-			skip := d.Offset()
+			skip := r.Offset()
 			start, to := tail&^(seg-1), count&^(seg-1)
 			if skip >= seg || (to-start)/seg > maxSegments {
 				return changelog.ErrCorrupt
@@ -61,33 +61,33 @@ func (d *Reader) Rows(k *Series, list []StoredSegment) error {
 		})
 		if at < 0 || seen[at] || k.Set.Windows[at].SegmentRows != seg {
 			for first := range segs.All(seg) {
-				d.Stale = append(d.Stale, SegmentName{fp, SegmentID(seg, first)})
+				r.Stale = append(r.Stale, SegmentName{fp, SegmentID(seg, first)})
 			}
-			d.Rewrite = true
+			r.Rewrite = true
 		}
 		if at < 0 || seen[at] {
-			d.skipWindow(cols)
+			r.skipWindow(cols)
 			continue
 		}
 		seen[at] = true
 		w, sw := &k.Windows[at], &k.Set.Windows[at]
-		if err := d.takeSegments(k, sw, w, list, seg, segs); err != nil {
+		if err := r.takeSegments(k, sw, w, list, seg, segs); err != nil {
 			return err
 		}
 		if sw.Grid != nil {
 			w.Rows = 0 // all tables are there, each in its place
 		}
 		w.windUp(tail)
-		d.loadRows(&d.Decoder, sw, w)
+		r.loadRows(&r.Decoder, sw, w)
 		rows = min(rows, int64(sw.Need))
-		if d.Bad || w.Count != count {
+		if r.Bad || w.Count != count {
 			return changelog.ErrCorrupt
 		}
 		if sw.Grid != nil && rows > 0 && rows != int64(sw.Need) {
 			return changelog.ErrCorrupt
 		}
 		if int64(w.Rows) < rows {
-			d.Missing = fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.Rows), changelog.ErrCorrupt)
+			r.Missing = fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.Rows), changelog.ErrCorrupt)
 		} else {
 			w.Rows = int32(rows)
 		}
@@ -107,7 +107,7 @@ func (d *Reader) Rows(k *Series, list []StoredSegment) error {
 
 // takeSegments appends the rows of the segments that a head names to their
 // window, unless an earlier head has done so.
-func (d *Reader) takeSegments(k *Series, sw *SetWindow, w *Window, list []StoredSegment, seg int64, segs Segments) error {
+func (r *Reader) takeSegments(k *Series, sw *SetWindow, w *Window, list []StoredSegment, seg int64, segs Segments) error {
 	for i := range list {
 		g := &list[i]
 		if g.Window != sw.Fingerprint || g.born != k.Born || g.cols != len(sw.Columns) ||
@@ -123,7 +123,7 @@ func (d *Reader) takeSegments(k *Series, sw *SetWindow, w *Window, list []Stored
 		}
 		w.windUp(g.first)
 		rows := changelog.Decoder{B: g.rows}
-		if d.loadRows(&rows, sw, w); rows.Bad || len(rows.B) > 0 || w.Count != end {
+		if r.loadRows(&rows, sw, w); rows.Bad || len(rows.B) > 0 || w.Count != end {
 			return changelog.ErrCorrupt
 		}
 	}
@@ -131,10 +131,10 @@ func (d *Reader) takeSegments(k *Series, sw *SetWindow, w *Window, list []Stored
 }
 
 // loadRows appends rows to a window.
-func (d *Reader) loadRows(from *changelog.Decoder, sw *SetWindow, w *Window) {
+func (r *Reader) loadRows(from *changelog.Decoder, sw *SetWindow, w *Window) {
 	nc := len(sw.Columns)
-	times := from.Times(d.times[:0], nc)
-	d.times = times
+	times := from.Times(r.times[:0], nc)
+	r.times = times
 	if len(times) == 0 {
 		return
 	}
@@ -157,28 +157,28 @@ func (d *Reader) loadRows(from *changelog.Decoder, sw *SetWindow, w *Window) {
 }
 
 // skipWindow skips the rest of a window that is not configured any more.
-func (d *Reader) skipWindow(cols int) {
-	times := d.Times(d.times[:0], cols)
-	d.times = times
-	d.Skip(8 * cols * len(times))
+func (r *Reader) skipWindow(cols int) {
+	times := r.Times(r.times[:0], cols)
+	r.times = times
+	r.Skip(8 * cols * len(times))
 }
 
 // Progress reads what Writer.Progress has written.
-func (d *Reader) Progress(k *Series) {
+func (r *Reader) Progress(k *Series) {
 	for i := range k.Progress {
 		m := &k.Progress[i]
 		m.Fresh, m.Carry = 0, m.Carry[:0]
 	}
-	for range d.Len(26) {
-		name, fp, window := d.Bits(), d.Bits(), d.Bits()
-		fresh, word := d.fresh[:0], int64(0)
-		for range d.Len(1) {
-			word += d.Int()
+	for range r.Len(26) {
+		name, fp, window := r.Bits(), r.Bits(), r.Bits()
+		fresh, word := r.fresh[:0], int64(0)
+		for range r.Len(1) {
+			word += r.Int()
 			fresh = append(fresh, uint64(word))
 		}
-		d.fresh = fresh
-		carry := d.Words()
-		if d.Bad {
+		r.fresh = fresh
+		carry := r.Words()
+		if r.Bad {
 			return
 		}
 		for i := range k.Set.Windows {
@@ -192,12 +192,12 @@ func (d *Reader) Progress(k *Series) {
 				}
 				switch {
 				case k.Set.Windows[i].Fingerprint != window:
-					d.Differences = append(d.Differences, Difference{det.Name, true, window, fp})
+					r.Differences = append(r.Differences, Difference{det.Name, true, window, fp})
 				case det.Fingerprint != fp:
-					d.Differences = append(d.Differences, Difference{det.Name, false, window, fp})
+					r.Differences = append(r.Differences, Difference{det.Name, false, window, fp})
 				case len(fresh) > det.waits || len(carry) > det.Most.Carry ||
-					len(fresh) > 0 && k.Windows[i].Rows == 0 && d.Missing == nil:
-					d.Fail()
+					len(fresh) > 0 && k.Windows[i].Rows == 0 && r.Missing == nil:
+					r.Fail()
 				default:
 					m := &k.Progress[det.Place]
 					if m.Carry = carry; det.Grid != nil {
@@ -214,20 +214,20 @@ func (d *Reader) Progress(k *Series) {
 
 // Alerts reads what Writer.Alerts has written. An anomaly that no detector continues
 // becomes an orphan, to be closed with the first live sample.
-func (d *Reader) Alerts(k *Series) {
+func (r *Reader) Alerts(k *Series) {
 	if k.Alerts == nil {
 		k.Alerts = NewAlerts(k.Set.Judged)
 	}
-	for range d.Len(28) {
-		name, fp, window := d.String(), d.Bits(), d.Bits()
-		want := threshold.Params{Kind: threshold.Kind(d.Byte())}
-		if d.Byte() != 0 {
+	for range r.Len(28) {
+		name, fp, window := r.String(), r.Bits(), r.Bits()
+		want := threshold.Params{Kind: threshold.Kind(r.Byte())}
+		if r.Byte() != 0 {
 			want.Span = 1 // any length will do: the layout of the state is the same
 		}
-		want.Value = math.Float64frombits(d.Bits())
-		front := d.Sparse()
-		ev := anomaly.Decode(&d.Decoder)
-		if d.Bad {
+		want.Value = math.Float64frombits(r.Bits())
+		front := r.Sparse()
+		ev := anomaly.Decode(&r.Decoder)
+		if r.Bad {
 			return
 		}
 		det, configured := k.Set.detector(name)
@@ -241,12 +241,12 @@ func (d *Reader) Alerts(k *Series) {
 			if len(front) > 0 {
 				a.Threshold = det.thresholdLike(want, len(front)-threshold.Head)
 				if a.Threshold == nil {
-					d.Fail()
+					r.Fail()
 					return
 				}
 				a.History = make([]float32, a.Threshold.Size())
 				if copy(a.History, front); !a.Threshold.Restore(a.History) {
-					d.Fail()
+					r.Fail()
 					return
 				}
 			}
@@ -256,44 +256,44 @@ func (d *Reader) Alerts(k *Series) {
 			}
 		}
 		if a := ev.Anomaly(); a != nil {
-			d.addOrphan(k, Orphan{Name: name, Reason: reason, Anomaly: *a})
+			r.addOrphan(k, Orphan{Name: name, Reason: reason, Anomaly: *a})
 		}
 	}
-	switch d.Byte() {
+	switch r.Byte() {
 	case 0:
 	case 1:
-		if a := anomaly.DecodeAnomaly(&d.Decoder); d.Silence && k.Set != None {
+		if a := anomaly.DecodeAnomaly(&r.Decoder); r.Silence && k.Set != None {
 			k.Alerts.Silent = &a
-		} else if !d.Bad {
-			d.addOrphan(k, Orphan{Name: SilenceName, Silence: true, Reason: anomaly.DetectorRemoved, Anomaly: a})
+		} else if !r.Bad {
+			r.addOrphan(k, Orphan{Name: SilenceName, Silence: true, Reason: anomaly.DetectorRemoved, Anomaly: a})
 		}
 	default:
-		d.Fail()
+		r.Fail()
 	}
-	for range d.Len(20) {
-		o := Orphan{Name: d.String(), Silence: d.Byte() == 1, Reason: anomaly.Reason(d.Byte())}
-		if o.Anomaly = anomaly.DecodeAnomaly(&d.Decoder); d.Bad {
+	for range r.Len(20) {
+		o := Orphan{Name: r.String(), Silence: r.Byte() == 1, Reason: anomaly.Reason(r.Byte())}
+		if o.Anomaly = anomaly.DecodeAnomaly(&r.Decoder); r.Bad {
 			return
 		}
-		d.addOrphan(k, o)
+		r.addOrphan(k, o)
 	}
 }
 
-func (d *Reader) addOrphan(k *Series, o Orphan) {
+func (r *Reader) addOrphan(k *Series, o Orphan) {
 	k.Alerts.Orphans = append(k.Alerts.Orphans, o)
-	d.Rewrite = true
+	r.Rewrite = true
 }
 
 // Summaries reads what Writer.Summaries has written, those that the configuration has a use
 // for; Progress has found which are of another one.
-func (d *Reader) Summaries(k *Series) {
-	for range d.Len(25) {
-		name, fp, window := d.Bits(), d.Bits(), d.Bits()
-		state := make([]float64, d.Len(8))
+func (r *Reader) Summaries(k *Series) {
+	for range r.Len(25) {
+		name, fp, window := r.Bits(), r.Bits(), r.Bits()
+		state := make([]float64, r.Len(8))
 		for i := range state {
-			state[i] = math.Float64frombits(d.Bits())
+			state[i] = math.Float64frombits(r.Bits())
 		}
-		if d.Bad {
+		if r.Bad {
 			return
 		}
 		for i := range k.Set.Windows {
@@ -303,7 +303,7 @@ func (d *Reader) Summaries(k *Series) {
 					continue
 				}
 				if !det.Summary.Valid(state) {
-					d.Fail()
+					r.Fail()
 					return
 				}
 				k.SetSummary(det.Place, &Summary{State: state})
@@ -334,7 +334,7 @@ type StoredSegment struct {
 const stagedBytes = 80
 
 // Size estimates the memory of a staged segment.
-func (g *StoredSegment) Size() int64 { return int64(len(g.rows)) + stagedBytes }
+func (s *StoredSegment) Size() int64 { return int64(len(s.rows)) + stagedBytes }
 
 // ReadSegment reads what Writer.Segment has written.
 func ReadSegment(value []byte, name SegmentName) (StoredSegment, error) {

@@ -8,13 +8,13 @@ import (
 
 // Remaining returns how many samples, at the least, come after the newest row of a detector's window until the first
 // with a score, where the window has too few rows for a task.
-func (k *Series) Remaining(d *SetDetector, rows int32) int32 {
+func (s *Series) Remaining(d *SetDetector, rows int32) int32 {
 	n := int(d.MinRows-rows) + (int(d.Fresh)-1)%d.Every
 	if _, whole := d.Detector.(detectors.Whole); whole {
 		n += int(d.Fresh) - 1
 	}
 	if d.Learner != nil {
-		n += d.Learner.Left(k.Progress[d.Place].Carry)
+		n += d.Learner.Left(s.Progress[d.Place].Carry)
 	}
 	return int32(n)
 }
@@ -22,14 +22,14 @@ func (k *Series) Remaining(d *SetDetector, rows int32) int32 {
 // Awaited returns how many samples, at the least, come after one without a score for the detector's threshold until the next one
 // with such a score or, with bound, until the next one that is judged by a bound. remaining is the number until the
 // detector's first score; 0: it has had one.
-func (k *Series) Awaited(d *SetDetector, remaining int32, bound bool) int32 {
+func (s *Series) Awaited(d *SetDetector, remaining int32, bound bool) int32 {
 	scores := 0 // after the next one
 	if d.Smooth > 1 {
-		_, smooth := d.Split(k.Alerts.ScoreStates[d.ScoreState].State)
+		_, smooth := d.Split(s.Alerts.ScoreStates[d.ScoreState].State)
 		scores = max(0, d.Smooth.Left(smooth)-1)
 	}
 	if bound && d.Judged {
-		scores += d.ThresholdInForce.Left(k.Alerts.Detectors[d.Alert].History)
+		scores += d.ThresholdInForce.Left(s.Alerts.Detectors[d.Alert].History)
 	}
 	next := int64(d.Every)
 	if remaining > 0 {

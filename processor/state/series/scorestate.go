@@ -13,41 +13,41 @@ type ScoreState struct {
 const ScoreStateBytes = 32
 
 // ScoreStateSize returns the length of a ScoreState's words: the ensemble's, then the smoother's.
-func (d *Setup) ScoreStateSize() int { return d.combinedSize() + d.Smooth.Size() }
+func (s *Setup) ScoreStateSize() int { return s.combinedSize() + s.Smooth.Size() }
 
-func (d *Setup) combinedSize() int {
-	if d.Combined == nil {
+func (s *Setup) combinedSize() int {
+	if s.Combined == nil {
 		return 0
 	}
-	return d.Combined.Size()
+	return s.Combined.Size()
 }
 
 // Split splits a ScoreState's words into the ensemble's and the smoother's.
-func (d *Setup) Split(state []uint64) (combined, smooth []uint64) {
-	n := d.combinedSize()
+func (s *Setup) Split(state []uint64) (combined, smooth []uint64) {
+	n := s.combinedSize()
 	return state[:n], state[n:]
 }
 
 // validScoreState reports whether stored words are a ScoreState's.
-func (d *Setup) validScoreState(state []uint64) bool {
-	if len(state) != d.ScoreStateSize() {
+func (s *Setup) validScoreState(state []uint64) bool {
+	if len(state) != s.ScoreStateSize() {
 		return false
 	}
-	combined, smooth := d.Split(state)
-	return (d.Combined == nil || d.Combined.Valid(combined)) && d.Smooth.Valid(smooth)
+	combined, smooth := s.Split(state)
+	return (s.Combined == nil || s.Combined.Valid(combined)) && s.Smooth.Valid(smooth)
 }
 
 // ScoreState returns the state of the scores of a detector that has one, allocated, and the bytes that this added to the series.
-func (k *Series) ScoreState(d *SetDetector) (t *ScoreState, added int64) {
-	if k.Alerts == nil {
-		k.Alerts = NewAlerts(k.Set.Judged)
-		added = k.Alerts.Size()
+func (s *Series) ScoreState(d *SetDetector) (t *ScoreState, added int64) {
+	if s.Alerts == nil {
+		s.Alerts = NewAlerts(s.Set.Judged)
+		added = s.Alerts.Size()
 	}
-	if k.Alerts.ScoreStates == nil {
-		k.Alerts.ScoreStates = make([]ScoreState, k.Set.ScoreStates)
-		added += ScoreStateBytes * int64(k.Set.ScoreStates)
+	if s.Alerts.ScoreStates == nil {
+		s.Alerts.ScoreStates = make([]ScoreState, s.Set.ScoreStates)
+		added += ScoreStateBytes * int64(s.Set.ScoreStates)
 	}
-	t = &k.Alerts.ScoreStates[d.ScoreState]
+	t = &s.Alerts.ScoreStates[d.ScoreState]
 	if t.State == nil {
 		t.State = make([]uint64, d.ScoreStateSize())
 		added += 8 * int64(len(t.State))
@@ -56,8 +56,8 @@ func (k *Series) ScoreState(d *SetDetector) (t *ScoreState, added int64) {
 }
 
 // used reports whether the state is not all zeros.
-func (t *ScoreState) used() bool {
-	return slices.ContainsFunc(t.State, func(w uint64) bool { return w != 0 })
+func (s *ScoreState) used() bool {
+	return slices.ContainsFunc(s.State, func(w uint64) bool { return w != 0 })
 }
 
 // HasScoreStates reports whether any state of scores is in use.
@@ -67,14 +67,14 @@ func (a *Alerts) HasScoreStates() bool {
 
 // ScoreStates reads what Writer.ScoreStates has written, those that the configuration has a use for. Progress
 // has found which are of another one, but for ensembles.
-func (d *Reader) ScoreStates(k *Series) {
-	for range d.Len(25) {
-		name, fp, window := d.Bits(), d.Bits(), d.Bits()
-		state := make([]uint64, d.Len(8))
+func (r *Reader) ScoreStates(k *Series) {
+	for range r.Len(25) {
+		name, fp, window := r.Bits(), r.Bits(), r.Bits()
+		state := make([]uint64, r.Len(8))
 		for i := range state {
-			state[i] = d.Bits()
+			state[i] = r.Bits()
 		}
-		if d.Bad {
+		if r.Bad {
 			return
 		}
 		for det, configured := range k.Set.All {
@@ -82,7 +82,7 @@ func (d *Reader) ScoreStates(k *Series) {
 				continue
 			}
 			if det.Ensemble != nil && (det.Fingerprint != fp || configured != window) {
-				d.Differences = append(d.Differences, Difference{det.Name, false, window, fp})
+				r.Differences = append(r.Differences, Difference{det.Name, false, window, fp})
 			}
 			if !det.HasScoreState || det.Fingerprint != fp || configured != window {
 				continue
@@ -91,7 +91,7 @@ func (d *Reader) ScoreStates(k *Series) {
 				state = slices.Concat(state, make([]uint64, size-len(state)))
 			}
 			if !det.validScoreState(state) {
-				d.Fail()
+				r.Fail()
 				return
 			}
 			t, _ := k.ScoreState(det)

@@ -11,17 +11,17 @@ import (
 type Segments struct{ From, To int64 }
 
 // All returns the first rows of the segments.
-func (g Segments) All(seg int64) iter.Seq[int64] {
+func (s Segments) All(seg int64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
-		for first := g.From; first < g.To && yield(first); {
+		for first := s.From; first < s.To && yield(first); {
 			first = first&^(seg-1) + seg
 		}
 	}
 }
 
 // Has reports whether a segment of seg rows begins with row first.
-func (g Segments) Has(seg, first int64) bool {
-	return first == g.From && first < g.To || first > g.From && first < g.To && first&(seg-1) == 0
+func (s Segments) Has(seg, first int64) bool {
+	return first == s.From && first < s.To || first > s.From && first < s.To && first&(seg-1) == 0
 }
 
 // SegmentID names the segment of seg rows that begins with row first, and says

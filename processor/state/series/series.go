@@ -49,75 +49,75 @@ const minTime = math.MinInt64
 
 // Init initializes a series without samples. It takes windows and progress, whose lengths are
 // the set's, and copies name.
-func (k *Series) Init(name []byte, set *Set, windows []Window, progress []Progress) {
-	if len(name) <= len(k.short) {
-		k.name = append(k.short[:0], name...)
+func (s *Series) Init(name []byte, set *Set, windows []Window, progress []Progress) {
+	if len(name) <= len(s.short) {
+		s.name = append(s.short[:0], name...)
 	} else {
-		k.name = append(make([]byte, 0, len(name)), name...)
+		s.name = append(make([]byte, 0, len(name)), name...)
 	}
-	k.Set, k.LastTime, k.Windows, k.Progress = set, minTime, windows, progress
+	s.Set, s.LastTime, s.Windows, s.Progress = set, minTime, windows, progress
 	if set.remembered > 0 {
-		k.Former = newFormer(set.remembered)
+		s.Former = newFormer(set.remembered)
 	}
 	if set.Every > 0 {
-		k.Interval = newInterval(len(set.Aggregates))
+		s.Interval = newInterval(len(set.Aggregates))
 	}
 	if set.Judged > 0 {
-		k.Alerts = NewAlerts(set.Judged)
+		s.Alerts = NewAlerts(set.Judged)
 	}
 }
 
 // Name returns the series key. The caller must not change it.
-func (k *Series) Name() []byte { return k.name }
+func (s *Series) Name() []byte { return s.name }
 
 // Size estimates the memory beside the Series itself.
-func (k *Series) Size() int64 {
-	n := int64(k.Set.Fixed)
-	if len(k.name) > len(k.short) {
-		n += int64(len(k.name))
+func (s *Series) Size() int64 {
+	n := int64(s.Set.Fixed)
+	if len(s.name) > len(s.short) {
+		n += int64(len(s.name))
 	}
-	for i := range k.Windows {
-		n += 8 * int64(len(k.Windows[i].slab))
+	for i := range s.Windows {
+		n += 8 * int64(len(s.Windows[i].slab))
 	}
-	for i := range k.Progress {
-		n += 4 * int64(cap(k.Progress[i].Carry))
+	for i := range s.Progress {
+		n += 4 * int64(cap(s.Progress[i].Carry))
 	}
-	if k.Alerts != nil {
-		n += k.Alerts.Size()
+	if s.Alerts != nil {
+		n += s.Alerts.Size()
 	}
-	return n + k.Interval.bytes()
+	return n + s.Interval.bytes()
 }
 
 // Release gives the memory of the windows' rows back.
-func (k *Series) Release() {
-	for i := range k.Windows {
-		k.Windows[i].release(&k.Set.Windows[i])
+func (s *Series) Release() {
+	for i := range s.Windows {
+		s.Windows[i].release(&s.Set.Windows[i])
 	}
 }
 
 // Clear empties the windows, what transforms remember, and the open interval.
-func (k *Series) Clear() {
-	k.Former.Clear()
-	k.Interval.Clear()
-	for i := range k.Windows {
-		k.Windows[i].clear(&k.Set.Windows[i])
+func (s *Series) Clear() {
+	s.Former.Clear()
+	s.Interval.Clear()
+	for i := range s.Windows {
+		s.Windows[i].clear(&s.Set.Windows[i])
 	}
 }
 
 // AppendPlaces appends what each sample changes beside rows and carries: the last offset and
 // time, what transforms remember, the open interval, and how far windows and detectors are.
-func (k *Series) AppendPlaces(w []uint64) []uint64 {
-	w = k.appendInterval(k.appendFormer(append(w, uint64(k.LastOffset), uint64(k.LastTime))))
-	for i := range k.Windows {
-		w = append(w, uint64(k.Windows[i].Count), uint64(k.Windows[i].Rows))
+func (s *Series) AppendPlaces(w []uint64) []uint64 {
+	w = s.appendInterval(s.appendFormer(append(w, uint64(s.LastOffset), uint64(s.LastTime))))
+	for i := range s.Windows {
+		w = append(w, uint64(s.Windows[i].Count), uint64(s.Windows[i].Rows))
 	}
-	for i := range k.Set.Windows {
-		sw := &k.Set.Windows[i]
+	for i := range s.Set.Windows {
+		sw := &s.Set.Windows[i]
 		for j := range sw.Detectors {
 			d := &sw.Detectors[j]
-			n := k.Progress[d.Place].Fresh
+			n := s.Progress[d.Place].Fresh
 			if w = append(w, uint64(n)); n > 0 {
-				w = append(w, k.Windows[i].Fresh(sw, d)[:n]...)
+				w = append(w, s.Windows[i].Fresh(sw, d)[:n]...)
 			}
 		}
 	}
@@ -126,12 +126,12 @@ func (k *Series) AppendPlaces(w []uint64) []uint64 {
 
 // RestorePlaces reverses AppendPlaces. Rows that were overwritten since are
 // restored by themselves, before.
-func (k *Series) RestorePlaces(w []uint64) {
-	k.LastOffset, k.LastTime = int64(w[0]), int64(w[1])
-	w = k.restoreInterval(k.restoreFormer(w[2:]))
-	for i := range k.Windows {
-		win := &k.Windows[i]
-		if k.Set.Windows[i].Grid != nil {
+func (s *Series) RestorePlaces(w []uint64) {
+	s.LastOffset, s.LastTime = int64(w[0]), int64(w[1])
+	w = s.restoreInterval(s.restoreFormer(w[2:]))
+	for i := range s.Windows {
+		win := &s.Windows[i]
+		if s.Set.Windows[i].Grid != nil {
 			win.Count = int64(w[0])
 		} else {
 			win.unpush(win.Count - int64(w[0]))
@@ -139,13 +139,13 @@ func (k *Series) RestorePlaces(w []uint64) {
 		win.Rows = int32(w[1])
 		w = w[2:]
 	}
-	for i := range k.Set.Windows {
-		sw := &k.Set.Windows[i]
+	for i := range s.Set.Windows {
+		sw := &s.Set.Windows[i]
 		for j := range sw.Detectors {
 			d := &sw.Detectors[j]
 			n := int32(w[0])
-			if k.Progress[d.Place].Fresh = n; n > 0 {
-				copy(k.Windows[i].Fresh(sw, d), w[1:1+n])
+			if s.Progress[d.Place].Fresh = n; n > 0 {
+				copy(s.Windows[i].Fresh(sw, d), w[1:1+n])
 			}
 			w = w[1+n:]
 		}
@@ -169,15 +169,15 @@ type levels struct {
 }
 
 // Levels returns what full windows before this one have shown of changes of level, by columns.
-func (m *Progress) Levels(w *Window, dim int) []detectors.Level {
-	l := m.levels
+func (p *Progress) Levels(w *Window, dim int) []detectors.Level {
+	l := p.levels
 	switch {
 	case l == nil:
 		l = &levels{rewound: w.rewound}
 		if l.byColumn = l.one[:]; dim > 1 {
 			l.byColumn = make([]detectors.Level, dim)
 		}
-		m.levels = l
+		p.levels = l
 	case l.rewound != w.rewound:
 		clear(l.byColumn)
 		l.rewound = w.rewound

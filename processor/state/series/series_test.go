@@ -22,20 +22,20 @@ type scorer struct {
 	bins   bool // it has a summary
 }
 
-func (d scorer) Op() detectors.Op        { return simple.OpZScore }
-func (d scorer) Params() detectors.Words { return nil }
-func (d scorer) Window() int             { return d.window }
+func (s scorer) Op() detectors.Op        { return simple.OpZScore }
+func (s scorer) Params() detectors.Words { return nil }
+func (s scorer) Window() int             { return s.window }
 
-func (d scorer) Size(v detectors.View) (detectors.Outputs, bool) {
-	return detectors.Outputs{Scores: v.Fresh, Carry: 1}, v.Rows-v.Fresh+1 >= d.window
+func (s scorer) Size(v detectors.View) (detectors.Outputs, bool) {
+	return detectors.Outputs{Scores: v.Fresh, Carry: 1}, v.Rows-v.Fresh+1 >= s.window
 }
 
-func (d scorer) AppendFindings(dst []detectors.Finding, _ detectors.Rows) []detectors.Finding {
+func (s scorer) AppendFindings(dst []detectors.Finding, _ detectors.Rows) []detectors.Finding {
 	return dst
 }
 
-func (d scorer) Summary(columns int) *detectors.BinParams {
-	if !d.bins {
+func (s scorer) Summary(columns int) *detectors.BinParams {
+	if !s.bins {
 		return nil
 	}
 	p := &detectors.BinParams{Dim: columns}

@@ -11,20 +11,20 @@ type Summary struct {
 const summaryBytes = 64 // with its place in the map
 
 // size estimates the memory of a summary.
-func (m *Summary) size() int64 {
-	if m == nil {
+func (s *Summary) size() int64 {
+	if s == nil {
 		return 0
 	}
-	return summaryBytes + 8*int64(cap(m.State))
+	return summaryBytes + 8*int64(cap(s.State))
 }
 
 // Empty reports whether nothing has left the window.
-func (m *Summary) Empty() bool { return m == nil || len(m.State) == 0 }
+func (s *Summary) Empty() bool { return s == nil || len(s.State) == 0 }
 
 // Fold adds the newest left rows that have left the detector's window. point is scratch. It
 // returns the bytes that this added.
-func (m *Summary) Fold(w *Window, d *SetDetector, left int32, point []float64) (scratch []float64, added int64) {
-	before := m.size()
+func (s *Summary) Fold(w *Window, d *SetDetector, left int32, point []float64) (scratch []float64, added int64) {
+	before := s.size()
 	x, y := w.Values(d.Dim, int32(d.Detector.Window()-1)+left)
 	for n := int(left); n > 0; n-- {
 		if len(x) == 0 {
@@ -34,15 +34,15 @@ func (m *Summary) Fold(w *Window, d *SetDetector, left int32, point []float64) (
 		for _, v := range x[:d.Dim] {
 			point = append(point, math.Float64frombits(v))
 		}
-		m.State = d.Summary.Add(m.State, point)
+		s.State = d.Summary.Add(s.State, point)
 		x = x[d.Dim:]
 	}
-	return point, m.size() - before
+	return point, s.size() - before
 }
 
 // AppendBits appends the numbers of the summary.
-func (m *Summary) AppendBits(dst []uint64) []uint64 {
-	for _, v := range m.State {
+func (s *Summary) AppendBits(dst []uint64) []uint64 {
+	for _, v := range s.State {
 		dst = append(dst, math.Float64bits(v))
 	}
 	return dst
@@ -50,13 +50,13 @@ func (m *Summary) AppendBits(dst []uint64) []uint64 {
 
 // Restore sets the summary to what AppendBits has appended, and returns the bytes that this
 // added.
-func (m *Summary) Restore(words []uint64) (added int64) {
-	before := m.size()
-	m.State = m.State[:0]
+func (s *Summary) Restore(words []uint64) (added int64) {
+	before := s.size()
+	s.State = s.State[:0]
 	for _, v := range words {
-		m.State = append(m.State, math.Float64frombits(v))
+		s.State = append(s.State, math.Float64frombits(v))
 	}
-	return m.size() - before
+	return s.size() - before
 }
 
 // Summarised reports whether there is a summary of anything.
@@ -72,23 +72,23 @@ func (a *Alerts) Summarised() bool {
 }
 
 // Summary returns the summary of a detector, by its place; nil without one.
-func (k *Series) Summary(place int) *Summary {
-	if k.Alerts == nil {
+func (s *Series) Summary(place int) *Summary {
+	if s.Alerts == nil {
 		return nil
 	}
-	return k.Alerts.Summaries[place]
+	return s.Alerts.Summaries[place]
 }
 
 // SetSummary gives a detector a summary, by its place, and returns the bytes that this added.
-func (k *Series) SetSummary(place int, m *Summary) (added int64) {
-	if k.Alerts == nil {
-		k.Alerts = NewAlerts(k.Set.Judged)
-		added = k.Alerts.Size()
+func (s *Series) SetSummary(place int, m *Summary) (added int64) {
+	if s.Alerts == nil {
+		s.Alerts = NewAlerts(s.Set.Judged)
+		added = s.Alerts.Size()
 	}
-	if k.Alerts.Summaries == nil {
-		k.Alerts.Summaries = map[int]*Summary{}
+	if s.Alerts.Summaries == nil {
+		s.Alerts.Summaries = map[int]*Summary{}
 	}
-	k.Alerts.Summaries[place] = m
+	s.Alerts.Summaries[place] = m
 	return added + m.size()
 }
 

@@ -76,7 +76,7 @@ func (f *Former) Any() bool {
 }
 
 // Transform returns what becomes of a value of a sample at a time in microseconds: NaN is missing. reset: a counter began again.
-func (k *Series) Transform(t *SetTransform, time int64, v float64) (_ float64, reset bool) {
+func (s *Series) Transform(t *SetTransform, time int64, v float64) (_ float64, reset bool) {
 	switch t.Transform {
 	case rules.Log:
 		if v <= 0 {
@@ -89,7 +89,7 @@ func (k *Series) Transform(t *SetTransform, time int64, v float64) (_ float64, r
 	if v-v != 0 {
 		return math.NaN(), false
 	}
-	f := &k.Former.values[t.at]
+	f := &s.Former.values[t.at]
 	last := *f
 	*f = formerValue{time, v}
 	d := v - last.value // NaN without a value before
@@ -106,20 +106,20 @@ func (k *Series) Transform(t *SetTransform, time int64, v float64) (_ float64, r
 }
 
 // Forget forgets the value that a transform remembers.
-func (k *Series) Forget(t *SetTransform) {
+func (s *Series) Forget(t *SetTransform) {
 	if t.Remembers() {
-		k.Former.values[t.at] = formerValue{value: math.NaN()}
+		s.Former.values[t.at] = formerValue{value: math.NaN()}
 	}
 }
 
 // ForgetAll forgets the values of transforms and of aggregates, with intervals the open interval, and reports whether there was one.
-func (k *Series) ForgetAll(ids []uint64, intervals bool) (forgotten bool) {
-	forgotten = k.forgetInterval(ids, intervals)
-	for i := range k.Set.Transforms {
-		if t := &k.Set.Transforms[i]; t.Remembers() && slices.Contains(ids, t.ID) {
-			v := k.Former.values[t.at].value
+func (s *Series) ForgetAll(ids []uint64, intervals bool) (forgotten bool) {
+	forgotten = s.forgetInterval(ids, intervals)
+	for i := range s.Set.Transforms {
+		if t := &s.Set.Transforms[i]; t.Remembers() && slices.Contains(ids, t.ID) {
+			v := s.Former.values[t.at].value
 			forgotten = forgotten || v == v
-			k.Forget(t)
+			s.Forget(t)
 		}
 	}
 	return forgotten
@@ -128,35 +128,35 @@ func (k *Series) ForgetAll(ids []uint64, intervals bool) (forgotten bool) {
 // Former appends what transforms remember, a section of a head: number, and for each value
 //
 //	ID of the transform, time, value
-func (e Writer) Former(k *Series) {
+func (wr Writer) Former(k *Series) {
 	n := 0
 	for i := range k.Former.values {
 		if v := k.Former.values[i].value; v == v {
 			n++
 		}
 	}
-	e.Uint(uint64(n))
+	wr.Uint(uint64(n))
 	for i := range k.Set.Transforms {
 		t := &k.Set.Transforms[i]
 		if !t.Remembers() {
 			continue
 		}
 		if f := k.Former.values[t.at]; f.value == f.value {
-			e.Bits(t.ID)
-			e.Int(f.time)
-			e.Bits(math.Float64bits(f.value))
+			wr.Bits(t.ID)
+			wr.Int(f.time)
+			wr.Bits(math.Float64bits(f.value))
 		}
 	}
 }
 
 // Former reads what Writer.Former has written. What no transform of the configuration remembers is left out.
-func (d *Reader) Former(k *Series) {
-	for range d.Len(17) {
-		id, f := d.Bits(), formerValue{d.Int(), math.Float64frombits(d.Bits())}
+func (r *Reader) Former(k *Series) {
+	for range r.Len(17) {
+		id, f := r.Bits(), formerValue{r.Int(), math.Float64frombits(r.Bits())}
 		if f.value-f.value != 0 {
-			d.Fail()
+			r.Fail()
 		}
-		if d.Bad {
+		if r.Bad {
 			return
 		}
 		for i := range k.Set.Transforms {
@@ -168,9 +168,9 @@ func (d *Reader) Former(k *Series) {
 }
 
 // appendFormer appends what RestorePlaces needs of the values that transforms remember.
-func (k *Series) appendFormer(w []uint64) []uint64 {
-	if k.Former != nil {
-		for _, f := range k.Former.values {
+func (s *Series) appendFormer(w []uint64) []uint64 {
+	if s.Former != nil {
+		for _, f := range s.Former.values {
 			w = append(w, uint64(f.time), math.Float64bits(f.value))
 		}
 	}
@@ -178,12 +178,12 @@ func (k *Series) appendFormer(w []uint64) []uint64 {
 }
 
 // restoreFormer reverses appendFormer and returns the words behind.
-func (k *Series) restoreFormer(w []uint64) []uint64 {
-	if k.Former != nil {
-		for i := range k.Former.values {
-			k.Former.values[i] = formerValue{int64(w[2*i]), math.Float64frombits(w[2*i+1])}
+func (s *Series) restoreFormer(w []uint64) []uint64 {
+	if s.Former != nil {
+		for i := range s.Former.values {
+			s.Former.values[i] = formerValue{int64(w[2*i]), math.Float64frombits(w[2*i+1])}
 		}
-		w = w[2*len(k.Former.values):]
+		w = w[2*len(s.Former.values):]
 	}
 	return w
 }

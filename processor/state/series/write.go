@@ -16,21 +16,21 @@ type Writer struct{ *changelog.Encoder }
 //	    fingerprint, columns, rows of a segment, rows ever, rows there,
 //	    where in its segment the first one begins (if there are segments),
 //	    the rows after the last full segment
-func (e Writer) Rows(k *Series) {
-	e.Uint(uint64(len(k.Windows)))
+func (wr Writer) Rows(k *Series) {
+	wr.Uint(uint64(len(k.Windows)))
 	for i := range k.Windows {
 		w, sw := &k.Windows[i], &k.Set.Windows[i]
-		e.Bits(sw.Fingerprint)
-		e.Uint(uint64(len(sw.Columns)))
-		e.Uint(uint64(sw.SegmentRows))
-		e.Uint(uint64(w.Count))
-		e.Uint(uint64(w.Rows))
+		wr.Bits(sw.Fingerprint)
+		wr.Uint(uint64(len(sw.Columns)))
+		wr.Uint(uint64(sw.SegmentRows))
+		wr.Uint(uint64(w.Count))
+		wr.Uint(uint64(w.Rows))
 		first := w.Count - int64(w.Rows)
 		if sw.SegmentRows > 0 {
-			e.Uint(uint64(w.Named.From & (sw.SegmentRows - 1)))
+			wr.Uint(uint64(w.Named.From & (sw.SegmentRows - 1)))
 			first = max(first, w.Count&^(sw.SegmentRows-1))
 		}
-		e.rows(w, len(sw.Columns), first, w.Count)
+		wr.rows(w, len(sw.Columns), first, w.Count)
 	}
 }
 
@@ -39,63 +39,63 @@ func (e Writer) Rows(k *Series) {
 //	detectors: number, and for each
 //	    hash of the name, fingerprint, the window's fingerprint,
 //	    offsets of the fresh rows, carry
-func (e Writer) Progress(k *Series) {
-	e.Uint(uint64(len(k.Progress)))
+func (wr Writer) Progress(k *Series) {
+	wr.Uint(uint64(len(k.Progress)))
 	for i := range k.Set.Windows {
 		for j := range k.Set.Windows[i].Detectors {
 			d := &k.Set.Windows[i].Detectors[j]
-			e.Bits(NameHash(d.Name))
-			e.Bits(d.Fingerprint)
-			e.Bits(k.Set.Windows[i].Fingerprint)
-			e.progressOf(k, i, d)
+			wr.Bits(NameHash(d.Name))
+			wr.Bits(d.Fingerprint)
+			wr.Bits(k.Set.Windows[i].Fingerprint)
+			wr.progressOf(k, i, d)
 		}
 	}
 }
 
 // progressOf appends the progress of a detector of the i-th window.
-func (e Writer) progressOf(k *Series, i int, d *SetDetector) {
+func (wr Writer) progressOf(k *Series, i int, d *SetDetector) {
 	m := &k.Progress[d.Place]
-	e.Uint(uint64(m.Fresh))
+	wr.Uint(uint64(m.Fresh))
 	if m.Fresh > 0 {
 		last := int64(0)
 		for _, word := range k.Windows[i].Fresh(&k.Set.Windows[i], d)[:m.Fresh] {
-			e.Int(int64(word) - last)
+			wr.Int(int64(word) - last)
 			last = int64(word)
 		}
 	}
-	e.Words(m.Carry)
+	wr.Words(m.Carry)
 }
 
 // Content appends the windows' rows and the detectors' progress for Export: regardless of the
 // changelog has of them.
-func (e Writer) Content(k *Series) {
+func (wr Writer) Content(k *Series) {
 	for i := range k.Windows {
 		w, sw := &k.Windows[i], &k.Set.Windows[i]
-		e.Bits(sw.Fingerprint)
-		e.Int(w.Count)
-		e.rows(w, len(sw.Columns), w.Count-int64(w.Rows), w.Count)
+		wr.Bits(sw.Fingerprint)
+		wr.Int(w.Count)
+		wr.rows(w, len(sw.Columns), w.Count-int64(w.Rows), w.Count)
 		for j := range sw.Detectors {
-			e.progressOf(k, i, &sw.Detectors[j])
+			wr.progressOf(k, i, &sw.Detectors[j])
 		}
 	}
 }
 
 // Segment appends a segment's value, rows first to end of the i-th window: version,
 // born, number of its first row, columns, rows.
-func (e Writer) Segment(k *Series, i int, first, end int64) {
-	e.Byte(changelog.Version)
-	e.Uint(uint64(k.Born))
-	e.Uint(uint64(first))
+func (wr Writer) Segment(k *Series, i int, first, end int64) {
+	wr.Byte(changelog.Version)
+	wr.Uint(uint64(k.Born))
+	wr.Uint(uint64(first))
 	cols := len(k.Set.Windows[i].Columns)
-	e.Uint(uint64(cols))
-	e.rows(&k.Windows[i], cols, first, end)
+	wr.Uint(uint64(cols))
+	wr.rows(&k.Windows[i], cols, first, end)
 }
 
 // rows appends rows first to end of the window: their number, the first time, the
 // differences of the differences of times, and the values.
-func (e Writer) rows(w *Window, cols int, first, end int64) {
+func (wr Writer) rows(w *Window, cols int, first, end int64) {
 	n := end - first
-	e.Uint(uint64(n))
+	wr.Uint(uint64(n))
 	if n == 0 {
 		return
 	}
@@ -104,18 +104,18 @@ func (e Writer) rows(w *Window, cols int, first, end int64) {
 	then.unpush(w.Count - end)
 	a, b := then.Times(int32(n), 0)
 	last, step := int64(a[0]), int64(0)
-	e.Int(last)
+	wr.Int(last)
 	for _, times := range [2][]uint64{a[1:], b} {
 		for _, t := range times {
 			d := int64(t) - last
-			e.Int(d - step)
+			wr.Int(d - step)
 			last, step = int64(t), d
 		}
 	}
 	a, b = then.Values(cols, int32(n))
 	for _, values := range [2][]uint64{a, b} {
 		for _, v := range values {
-			e.Bits(v)
+			wr.Bits(v)
 		}
 	}
 }
@@ -128,43 +128,43 @@ func (e Writer) rows(w *Window, cols int, first, end int64) {
 //	1 if the key is silent, and the anomaly
 //	anomalies that nothing continues: number, and for each
 //	    name, 1 if of silence, reason, the anomaly
-func (e Writer) Alerts(k *Series) {
+func (wr Writer) Alerts(k *Series) {
 	n := 0
 	for i := range k.Alerts.Detectors {
 		if k.Alerts.Detectors[i].used() {
 			n++
 		}
 	}
-	e.Uint(uint64(n))
+	wr.Uint(uint64(n))
 	for d, window := range k.Set.All {
 		if !d.Judged || !k.Alerts.Detectors[d.Alert].used() {
 			continue
 		}
-		e.String(d.Name)
-		e.Bits(d.Fingerprint)
-		e.Bits(window)
+		wr.String(d.Name)
+		wr.Bits(d.Fingerprint)
+		wr.Bits(window)
 		a := &k.Alerts.Detectors[d.Alert]
 		params := new(threshold.Params)
 		if a.judged() {
 			params = a.Threshold
 		}
-		e.Byte(byte(params.Kind))
-		e.Flag(params.Span > 0)
-		e.Bits(math.Float64bits(params.Value))
-		e.Sparse(a.History[:params.Stored()])
-		e.Encoder.B = a.Events.Append(e.B)
+		wr.Byte(byte(params.Kind))
+		wr.Flag(params.Span > 0)
+		wr.Bits(math.Float64bits(params.Value))
+		wr.Sparse(a.History[:params.Stored()])
+		wr.Encoder.B = a.Events.Append(wr.B)
 	}
-	e.Flag(k.Alerts.Silent != nil)
+	wr.Flag(k.Alerts.Silent != nil)
 	if k.Alerts.Silent != nil {
-		e.Encoder.B = k.Alerts.Silent.Append(e.B)
+		wr.Encoder.B = k.Alerts.Silent.Append(wr.B)
 	}
-	e.Uint(uint64(len(k.Alerts.Orphans)))
+	wr.Uint(uint64(len(k.Alerts.Orphans)))
 	for i := range k.Alerts.Orphans {
 		o := &k.Alerts.Orphans[i]
-		e.String(o.Name)
-		e.Flag(o.Silence)
-		e.Byte(byte(o.Reason))
-		e.Encoder.B = o.Anomaly.Append(e.B)
+		wr.String(o.Name)
+		wr.Flag(o.Silence)
+		wr.Byte(byte(o.Reason))
+		wr.Encoder.B = o.Anomaly.Append(wr.B)
 	}
 }
 
@@ -172,14 +172,14 @@ func (e Writer) Alerts(k *Series) {
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
 //	the numbers of the state
-func (e Writer) Summaries(k *Series) {
+func (wr Writer) Summaries(k *Series) {
 	n := 0
 	for i := range k.Progress {
 		if !k.Summary(i).Empty() {
 			n++
 		}
 	}
-	e.Uint(uint64(n))
+	wr.Uint(uint64(n))
 	for i := range k.Set.Windows {
 		for j := range k.Set.Windows[i].Detectors {
 			d := &k.Set.Windows[i].Detectors[j]
@@ -187,12 +187,12 @@ func (e Writer) Summaries(k *Series) {
 			if m.Empty() {
 				continue
 			}
-			e.Bits(NameHash(d.Name))
-			e.Bits(d.Fingerprint)
-			e.Bits(k.Set.Windows[i].Fingerprint)
-			e.Uint(uint64(len(m.State)))
+			wr.Bits(NameHash(d.Name))
+			wr.Bits(d.Fingerprint)
+			wr.Bits(k.Set.Windows[i].Fingerprint)
+			wr.Uint(uint64(len(m.State)))
 			for _, v := range m.State {
-				e.Bits(math.Float64bits(v))
+				wr.Bits(math.Float64bits(v))
 			}
 		}
 	}
@@ -202,28 +202,28 @@ func (e Writer) Summaries(k *Series) {
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
 //	the words of the state up to the last that is not 0
-func (e Writer) ScoreStates(k *Series) {
+func (wr Writer) ScoreStates(k *Series) {
 	n := 0
 	for i := range k.Alerts.ScoreStates {
 		if k.Alerts.ScoreStates[i].used() {
 			n++
 		}
 	}
-	e.Uint(uint64(n))
+	wr.Uint(uint64(n))
 	for d, window := range k.Set.All {
 		if !d.HasScoreState || !k.Alerts.ScoreStates[d.ScoreState].used() {
 			continue
 		}
-		e.Bits(NameHash(d.Name))
-		e.Bits(d.Fingerprint)
-		e.Bits(window)
+		wr.Bits(NameHash(d.Name))
+		wr.Bits(d.Fingerprint)
+		wr.Bits(window)
 		state := k.Alerts.ScoreStates[d.ScoreState].State
 		for state[len(state)-1] == 0 {
 			state = state[:len(state)-1]
 		}
-		e.Uint(uint64(len(state)))
+		wr.Uint(uint64(len(state)))
 		for _, w := range state {
-			e.Bits(w)
+			wr.Bits(w)
 		}
 	}
 }

@@ -85,8 +85,8 @@ func Copy[H header](hs []H) []Header {
 }
 
 // Equal reports whether two records are the same in all that they have.
-func (p Record) Equal(o Record) bool {
-	return p.Offset == o.Offset && p.Time == o.Time && Same(p.Key, o.Key) && Same(p.Value, o.Value) && SameHeaders(p.Headers, o.Headers)
+func (r Record) Equal(o Record) bool {
+	return r.Offset == o.Offset && r.Time == o.Time && Same(r.Key, o.Key) && Same(r.Value, o.Value) && SameHeaders(r.Headers, o.Headers)
 }
 
 // Same reports whether two keys or values are equal; a null is not empty.
