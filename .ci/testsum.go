@@ -399,7 +399,7 @@ func (s *summary) childFailed(k key) bool {
 // place is what t.Log writes before a message.
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// slowest returns the tests that took the longest, those of at least 10 s, with their times.
+// slowest returns the tests that took the longest, 10 s or more, with their times.
 func (s *summary) slowest() (list []string) {
 	keys := slices.SortedFunc(maps.Keys(s.took), func(a, b key) int { return cmp.Compare(s.took[b], s.took[a]) })
 	for _, k := range keys[:min(len(keys), 12)] {

@@ -27,8 +27,9 @@ type broken struct {
 
 var brokenWorkers = []broken{
 	{
-		// Every 499th score is dropped, doubled or off by a bit, no anomaly is closed, and inputs of aborted transactions are read. Those of
-		// a changelog are left out as they should be: a worker that reads them stops at the first transaction that a slow broker aborts.
+		// Every 499th score is dropped, doubled or off by a bit, no anomaly is closed, and inputs of aborted transactions are read.
+		// Aborted transactions of a changelog are left out as they should be: a worker that reads them stops at the first transaction that
+		// a slow broker aborts.
 		name: "outputs", fault: "aborted", round: 4 * time.Second,
 		edits: map[string][]string{
 			"processor/cycle/writer.go": {

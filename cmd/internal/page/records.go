@@ -41,7 +41,7 @@ type ReadRecord struct {
 	Class     string       `json:"class,omitempty" doc:"Of a dead letter: its class."`
 	Reason    string       `json:"reason,omitempty" doc:"Why it is not read."`
 	Samples   []ReadSample `json:"samples" doc:"The samples of the record."`
-	Intervals []ReadSample `json:"intervals" doc:"The intervals that the record closes (EVERY): their values enter windows in place of those of samples."`
+	Intervals []ReadSample `json:"intervals" doc:"The intervals that the record closes (EVERY): their values enter windows in place of the samples' values."`
 }
 
 // ReadSample is a sample of a record.

@@ -60,7 +60,8 @@ func (o *outcome) total() (perDay float64, known bool) {
 }
 
 // above reports whether there are surely more than most faults a day: the lower limit, at 99 %, of the mean of a Poisson distribution
-// with so many events, by Wilson and Hilferty's approximation. Few faults show little, some are real, and a raised threshold hides them for good.
+// with so many events, by Wilson and Hilferty's approximation. Few faults show little, some are real, and a raised threshold
+// hides them for good.
 func (o *outcome) above(most float64) bool {
 	total, known := o.total()
 	return known && o.atLeast(total) > most
@@ -284,9 +285,9 @@ func (h *history) detectors(ctx context.Context) error {
 	return nil
 }
 
-// raise returns the lowest of a few higher thresholds that are not surely exceeded too often, and what they do in the history: those of the
-// detectors that open many anomalies, all by one factor, which is found by bisection. A fault that just exceeds its threshold is lost by
-// a larger factor than it takes.
+// raise returns the lowest of a few higher thresholds that are not surely exceeded too often, and what they do in the history. It raises
+// the thresholds of the detectors that open many anomalies, all by one factor, which is found by bisection. A fault that just exceeds
+// its threshold is lost by a larger factor than it takes.
 func (h *history) raise(ctx context.Context, o *outcome, detect, own []settingsfile.Setting, raised map[string]string) (*outcome,
 	[]settingsfile.Setting, error) {
 	type change struct {
