@@ -89,7 +89,9 @@ func TestOtherBrokers(t *testing.T) {
 			{"no creation", likeness{kmsg.CreateTopics: -1}, nil, []string{"CreateTopics", "ODRADEK_CREATE_TOPICS=false"}, nil},
 			{"creation that cannot be asked for", likeness{kmsg.CreateTopics: 0}, nil, []string{"CreateTopics", "ODRADEK_CREATE_TOPICS=false"}, nil},
 			{"static members", likeness{kmsg.JoinGroup: 4}, []string{"INSTANCE_ID=i"},
-				[]string{"no instance id without JoinGroup v5 (it has v4)", "ODRADEK_INSTANCE_ID"}, nil},
+				[]string{"no instance id without JoinGroup v5 (it has v4)", "ODRADEK_INSTANCE_ID=off"}, nil},
+			{"consumer protocol", likeness{}.without(kmsg.ConsumerGroupHeartbeat), []string{"GROUP_PROTOCOL=consumer"},
+				[]string{"no group protocol consumer without ConsumerGroupHeartbeat", "ODRADEK_GROUP_PROTOCOL=classic"}, nil},
 		} {
 			t.Run(b.name, func(t *testing.T) {
 				o := newOrdeal(t, c, 2)

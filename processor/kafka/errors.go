@@ -262,6 +262,9 @@ type ProduceError struct {
 	Bytes   int    // of the batch as sent
 }
 
+// settingCompression is the name of the worker's setting.
+const settingCompression = "compression"
+
 func (e *ProduceError) Error() string {
 	s := fmt.Sprintf("kafka: produce to %s: batch %d (%d records, %d bytes): %v", e.TP, e.Batch, e.Records, e.Bytes, newCodeError(e.Code))
 	if e.Message != "" {
@@ -272,6 +275,8 @@ func (e *ProduceError) Error() string {
 		s += "; raise max.message.bytes of topic " + e.TP.Topic + " or make the batches smaller"
 	case kafkago.TopicAuthorizationFailed:
 		s += "; the worker needs WRITE on topic " + e.TP.Topic
+	case kafkago.UnsupportedForMessageFormat, kafkago.UnsupportedCompressionType: // the first is how Event Hubs answers
+		s += "; if the batches are compressed, these brokers may not take it: set " + settingCompression + " to none, or to gzip"
 	}
 	return s
 }

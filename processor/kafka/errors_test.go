@@ -152,5 +152,8 @@ func TestErrorTexts(t *testing.T) {
 		Message: "too much"},
 		"scores/7", "batch 2", "100 records", "2097152 bytes", "too much", "max.message.bytes")
 	f(&ProduceError{TP: brokertest.TP("scores", 7), Code: kafkago.TopicAuthorizationFailed}, "WRITE", "scores")
+	for _, code := range []kafkago.Error{kafkago.UnsupportedForMessageFormat, kafkago.UnsupportedCompressionType} {
+		f(&ProduceError{TP: brokertest.TP("scores", 7), Code: code}, "set compression to none, or to gzip")
+	}
 	f(&OffsetError{Group: "g", TP: brokertest.TP("in", 7), Code: kafkago.OffsetMetadataTooLarge}, "in/7", `"g"`, "offset.metadata.max.bytes")
 }

@@ -141,8 +141,7 @@ func (e *examination) apis() bool {
 	}
 	if lacking := e.client.Lacking(kafka.StaticMember); lacking != "" && (e.c.Group.InstanceID != "" || e.c.Group.InstanceDir != "") {
 		runs = false
-		e.r.Fault(what, "there is no instance id without "+lacking, "remove "+config.Prefix+"INSTANCE_ID and "+config.Prefix+"INSTANCE_DIR: the "+
-			"membership is dynamic then")
+		e.r.Fault(what, "there is no instance id without "+lacking, "set "+config.Prefix+"INSTANCE_ID=off: the membership is dynamic then")
 	}
 	if lacking := e.client.Lacking(kafka.ConsumerProtocol); lacking != "" && e.c.Group.Protocol == "consumer" {
 		runs = false
