@@ -65,4 +65,6 @@ COPY --from=child /lib64/ld-linux-x86-64.so.2 /lib64/ld-linux-x86-64.so.2
 COPY --from=child /out/lib /lib/x86_64-linux-gnu
 # So that the container toolkit puts the driver where a Debian has libraries.
 COPY --from=child /etc/debian_version /etc/debian_version
+# So that it enters a driver of other folders there, as of Red Hat: up to 1.17 it makes no such file.
+COPY --from=child /etc/ld.so.cache /etc/ld.so.cache
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu:/usr/local/nvidia/lib64
