@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-13s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench faults soak up packages packages-test compose-test cluster-test arm-test release image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench faults soak up packages packages-test compose-test cluster-test arm-test release module image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -154,6 +154,12 @@ arm-test: ## tests of the detectors' arithmetic without amd64's assembly, for ar
 
 packages-test: packages ## installs, starts, upgrades and removes them in a Debian with systemd; needs root and Debian
 	scripts/packages-test.sh bin/release
+
+# It has no public home yet, and so a path that go install does not find.
+module: ## gives the module the path MODULE, such as example.com/odradek, in all files that name it
+	git grep -lE 'odradek(/[a-z"]|$$| v0| =>)' -- '*.go' '*.mod' .golangci.yml .ci | xargs sed -i -E \
+		's#(^module |^replace |^\s+|["(*])odradek(/[a-z]+|/"| v0| =>|$$)#\1$(MODULE)\2#g'
+	gofmt -w $(FOLDERS) .ci/testsum.go
 
 image: ## the container image odradek:local; needs Docker
 	docker build --build-arg COMMIT=$$(git describe --always --dirty --exclude '*') -t odradek:local .
