@@ -50,6 +50,10 @@ func newIssuer(t *testing.T, life time.Duration) *issuer {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, i.token(t, r.FormValue("audience")), int(life.Seconds()))
 	})
+	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":"%[1]s/keys","token_endpoint":"%[1]s/token"}`, i.URL)
+	})
 	i.Server = httptest.NewServer(mux)
 	t.Cleanup(i.Close)
 	return i
@@ -123,5 +127,36 @@ func TestOAuth(t *testing.T) {
 	code, said = generate(t.Context(), kafkatest.Unique("oauth"), "-records 10", append(environ, "ODRADEK_KAFKA_OAUTH_TOKEN_FILE="+secret)...)
 	if code != exitOK {
 		t.Errorf("token in a file: exit %d: %s", code, said)
+	}
+}
+
+// TestRegistryOAuth: Apicurio Registry, which checks signature and issuer of tokens itself, takes a schema with a token of its issuer,
+// and with none and with one of another issuer the command ends with the settings to check.
+func TestRegistryOAuth(t *testing.T) {
+	kafkatest.SkipAsked(t, "registry")
+	i, other := newIssuer(t, time.Minute), newIssuer(t, time.Minute)
+	r, err := kafkatest.StartRegistry(t.Context(), "QUARKUS_OIDC_TENANT_ENABLED=true", "QUARKUS_OIDC_AUTH_SERVER_URL="+i.URL,
+		"APICURIO_AUTH_ANONYMOUS_READ_ACCESS_ENABLED=true")
+	if err != nil {
+		kafkatest.Missing(t, "registry", err)
+	}
+	t.Cleanup(r.Close)
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
+	generate := func(environ ...string) (int, string) {
+		term, _, errs := console(append(environ, "ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+r.URL)...)
+		code := term.generate(t.Context(), strings.Fields("-topic "+kafkatest.Unique("oauth")+" -partitions 1 -replication 1 -records 10"))
+		return code, errs.String()
+	}
+	with := func(i *issuer) []string {
+		return []string{"ODRADEK_SCHEMA_REGISTRY_OAUTH_TOKEN_URL=" + i.URL + "/token", "ODRADEK_SCHEMA_REGISTRY_OAUTH_CLIENT_ID=worker",
+			"ODRADEK_SCHEMA_REGISTRY_OAUTH_CLIENT_SECRET=pw", "ODRADEK_SCHEMA_REGISTRY_OAUTH_AUDIENCE=registry"}
+	}
+	if code, said := generate(with(i)...); code != exitOK || i.issued.Load() == 0 {
+		t.Errorf("exit %d with %d tokens: %s", code, i.issued.Load(), said)
+	}
+	for name, environ := range map[string][]string{"none": nil, "another issuer": with(other)} {
+		if code, said := generate(environ...); code != exitFailed || !strings.Contains(said, "SCHEMA_REGISTRY_") {
+			t.Errorf("token %s: exit %d: %s", name, code, said)
+		}
 	}
 }
