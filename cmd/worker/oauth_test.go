@@ -154,9 +154,13 @@ func TestRegistryOAuth(t *testing.T) {
 	if code, said := generate(with(i)...); code != exitOK || i.issued.Load() == 0 {
 		t.Errorf("exit %d with %d tokens: %s", code, i.issued.Load(), said)
 	}
-	for name, environ := range map[string][]string{"none": nil, "another issuer": with(other)} {
-		if code, said := generate(environ...); code != exitFailed || !strings.Contains(said, "SCHEMA_REGISTRY_") {
-			t.Errorf("token %s: exit %d: %s", name, code, said)
+	for _, c := range []struct {
+		name    string
+		environ []string
+		check   string
+	}{{"none", nil, "ODRADEK_SCHEMA_REGISTRY_USERNAME"}, {"another issuer's", with(other), "ODRADEK_SCHEMA_REGISTRY_TOKEN"}} {
+		if code, said := generate(c.environ...); code != exitFailed || !strings.Contains(said, c.check) {
+			t.Errorf("token: %s: exit %d: %s", c.name, code, said)
 		}
 	}
 }

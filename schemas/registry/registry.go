@@ -52,6 +52,7 @@ type Error struct {
 	Status int    // of HTTP, 0 where there was no answer
 	Code   int    // the registry's own
 	Glue   bool   // AWS Glue's
+	Token  bool   // the request had a bearer token
 	Err    error
 }
 
@@ -62,6 +63,13 @@ func (e *Error) Error() string {
 		return s + "it refuses the credentials that the AWS SDK finds: " + e.Err.Error()
 	case e.Glue && e.Status == http.StatusForbidden:
 		return s + "the role's policy does not allow glue:GetSchemaVersion: " + e.Err.Error()
+	}
+	switch {
+	case e.Token && e.Status == http.StatusUnauthorized:
+		return s + "it refuses the token: check schema_registry_token, or schema_registry_oauth_scope and schema_registry_oauth_audience: " +
+			e.Err.Error()
+	case e.Token && e.Status == http.StatusForbidden:
+		return s + "the token of schema_registry_token or schema_registry_oauth_token_url does not allow this: " + e.Err.Error()
 	}
 	switch e.Status {
 	case 0:

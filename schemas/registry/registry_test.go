@@ -281,6 +281,10 @@ func TestRegistryAuth(t *testing.T) {
 	if err := open(t, Config{URLs: []string{token.URL()}, Token: fixedToken("abc")}).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
+	err := open(t, Config{URLs: []string{token.URL()}, Token: fixedToken("ab")}).Ping(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "schema_registry_token") {
+		t.Error(err)
+	}
 }
 
 func TestRegistryTLS(t *testing.T) {

@@ -150,7 +150,8 @@ func (t *transport) send(ctx context.Context, base *url.URL, op, method, path st
 	if said.Message == "" {
 		said.Message = strings.TrimSpace(string(b[:min(len(b), 200)]))
 	}
-	e := &Error{Op: op, URL: shown.String(), Status: resp.StatusCode, Code: said.Code, Err: errors.New(said.Message)}
+	e := &Error{Op: op, URL: shown.String(), Status: resp.StatusCode, Code: said.Code, Token: t.config.Token != nil,
+		Err: errors.New(said.Message)}
 	if t.config.Sign != nil {
 		if glueError(e, b); e.temporary() || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
 			t.failures.Add(1)
