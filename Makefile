@@ -148,10 +148,10 @@ compose-test: ## docker-compose.yml on a Docker of its own: built, started, scal
 cluster-test: ## manifests and chart on a Kubernetes of its own: applied, upgraded, rolled back, scaled, drained; needs root and Debian
 	scripts/cluster-test.sh
 
-# Those of sst, ar and threshold take more than four minutes each there.
+# Those of sst and threshold take more than four minutes each there.
 arm-test: ## tests of the detectors' arithmetic and of small ops without amd64's assembly, for arm64, emulated; needs qemu-user
 	command -v qemu-aarch64 >/dev/null || apt-get install -y -q --no-install-recommends qemu-user
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64 -vet=off -short -p 1 $(addprefix ./detectors/,vec simple season joint ensemble)
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64 -vet=off -short -p 1 $(addprefix ./detectors/,vec simple season joint ensemble ar)
 
 packages-test: packages ## installs, starts, upgrades and removes them in a Debian with systemd; needs root and Debian
 	scripts/packages-test.sh bin/release
