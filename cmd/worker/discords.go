@@ -79,6 +79,9 @@ func (t terminal) discords(ctx context.Context, args []string) int {
 	switch {
 	case err != nil:
 		return o.bad("-radius %v", err)
+	case o.radius > 2*math.Sqrt(float64(max(0, o.lengths.Max))):
+		return o.bad("-radius %s: no distance is above 2*sqrt(length), %.4g for -max %d", radius, 2*math.Sqrt(float64(o.lengths.Max)),
+			o.lengths.Max)
 	case o.lengths.Min < 3 || o.lengths.Max < o.lengths.Min:
 		return o.bad("-min %d -max %d: use 3 or more for -min, and at least -min for -max", o.lengths.Min, o.lengths.Max)
 	case lengths < 1 || lengths > mostLengths:
@@ -87,6 +90,9 @@ func (t terminal) discords(ctx context.Context, args []string) int {
 		return o.bad("-top and -ranked are up to %d, and -most is above 0", mostTop)
 	case len(commas(o.columns)) > 1:
 		return o.bad("-column %s: one column at a time", o.columns)
+	}
+	if code, ok := o.checkFolders(outputFile{"heatmap", o.heatmap}, outputFile{"report", o.report}); !ok {
+		return code
 	}
 	if err := o.run(ctx); err != nil {
 		return t.fail(err)

@@ -194,7 +194,9 @@ func TestDiscordsRefuses(t *testing.T) {
 		"FILE -column bar -max 40 -executor cuda":       "discords: -executor cuda: no program",
 		"FILE -column bar -memory 16B":                  "name fewer columns with -column, allow more with -memory",
 		"EMPTY -max 40":                                 "column bar has no number",
-		"FILE -column bar -max 40 -heatmap DIR/no/file": "-heatmap: open",
+		"FILE -radius 23":                               "-radius 23: no distance is above 2*sqrt(length), 22.63 for -max 128",
+		"FILE -column bar -max 40 -heatmap DIR/no/file": "/no: no such file or directory: make the folder first",
+		"FILE -column bar -max 40 -report DIR":          "-report: open",
 	} {
 		term, out, errs := console()
 		words := strings.Fields(strings.NewReplacer("FILE", path, "EMPTY", empty, "SHORT", short, "DIR", dir).Replace(args))

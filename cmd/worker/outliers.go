@@ -80,6 +80,9 @@ func (t terminal) outliers(ctx context.Context, args []string) int {
 	case o.scale != "none" && o.scale != "deviation" && o.scale != "range":
 		return o.bad("-scale %q: use none, deviation or range", o.scale)
 	}
+	if code, ok := o.checkFolders(outputFile{"solving-set", o.solvingSet}); !ok {
+		return code
+	}
 	if err := o.run(ctx, way-1); err != nil {
 		return t.fail(err)
 	}
@@ -148,6 +151,10 @@ func (o *outliersOptions) run(ctx context.Context, way int) error {
 	r := outliersResult{File: n.Path, Columns: n.Names, Rows: n.Rows(), LeftOut: left, N: o.n, K: o.k, Scale: o.scale, Algorithm: name,
 		Seconds: seconds(began), Distances: top.Distances}
 	for _, out := range top.Outliers {
+		if math.IsInf(out.Weight, 0) || math.IsNaN(out.Weight) {
+			return fmt.Errorf("outliers: %s: row %d is farther from others than a float64 can say: divide the values of its columns",
+				n.Path, n.Number(out.At))
+		}
 		r.Outliers = append(r.Outliers, foundOutlier{n.Number(out.At), out.Weight, n.Row(out.At)})
 	}
 	for _, i := range top.SolvingSet {

@@ -166,31 +166,35 @@ func TestOutliersOfATable(t *testing.T) {
 func TestOutliersRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	must(t, os.WriteFile(path, []byte("name,bar\npump,1\nvalve,\n"), 0o600))
+	far := filepath.Join(t.TempDir(), "far.csv")
+	must(t, os.WriteFile(far, []byte("bar\n1e308\n-1e308\n5\n"), 0o600))
 	for args, want := range map[string]string{
-		"":                            "name a file that ends with .csv, .csv.gz, .parquet, .avro",
-		"FILE FILE":                   "one file at a time",
-		"FILE -algorithm fast":        "use one of kd-tree, BruteForce, BruteForce-SH, SolvingSet",
-		"FILE -solving-set s":         "kd-tree has none; add -algorithm SolvingSet",
-		"FILE -k 2000":                "use 1 to 1024",
-		"FILE -n 0":                   "-n 0: use 1 to",
-		"FILE -scale log":             "use none, deviation or range",
-		"FILE -missing fill":          "use skip or refuse",
-		"FILE -json -csv":             "exclude each other",
-		"FILE -workers 0":             "-workers is above 0",
-		"FILE":                        "row 2, column bar has no finite number, as 1 of 2 rows: -missing skip leaves these rows out",
-		"FILE -missing skip":          "has 1 rows to compare, use 2 or more",
-		"FILE -columns name":          `column "name": row 1 has the text "pump"; columns of numbers are bar`,
-		"FILE -memory 16B":            "allow more with -memory",
-		"FILE.xls":                    "the name ends with none of",
-		"FILE -memory much":           `"much" is not a size`,
-		"FILE -columns bar -k 1 -n 1": "no finite number",
-		"FILE -executor gpu":          "use one of auto, cpu, cuda",
-		"FILE -executor cuda -algorithm BruteForce":  "BruteForce runs on the CPU; leave out -algorithm",
-		"testdata/presses.csv -executor cuda":        "outliers: -executor cuda: no program",
-		"testdata/presses.csv -executor cuda -k 200": "a GPU takes up to 64 columns, -k 128 and -n 1000; use auto or cpu",
+		"":                     "name a file that ends with .csv, .csv.gz, .parquet, .avro",
+		"FILE FILE":            "one file at a time",
+		"FILE -algorithm fast": "use one of kd-tree, BruteForce, BruteForce-SH, SolvingSet",
+		"FILE -solving-set s":  "kd-tree has none; add -algorithm SolvingSet",
+		"FILE -k 2000":         "use 1 to 1024",
+		"FILE -n 0":            "-n 0: use 1 to",
+		"FILE -scale log":      "use none, deviation or range",
+		"FILE -missing fill":   "use skip or refuse",
+		"FILE -json -csv":      "exclude each other",
+		"FILE -workers 0":      "-workers is above 0",
+		"FILE":                 "row 2, column bar has no finite number, as 1 of 2 rows: -missing skip leaves these rows out",
+		"FILE -missing skip":   "has 1 rows to compare, use 2 or more",
+		"FILE -columns name":   `column "name": row 1 has the text "pump"; columns of numbers are bar`,
+		"FILE -memory 16B":     "allow more with -memory",
+		"FILE.xls":             "the name ends with none of",
+		"FILE -memory much":    `"much" is not a size: write it as 512MiB or 1.5GiB`,
+		"FAR":                  "row 1 is farther from others than a float64 can say",
+		"FAR -algorithm SolvingSet -solving-set /nowhere/s.csv": "-solving-set /nowhere/s.csv: stat /nowhere: no such file or directory: make",
+		"FILE -columns bar -k 1 -n 1":                           "no finite number",
+		"FILE -executor gpu":                                    "use one of auto, cpu, cuda",
+		"FILE -executor cuda -algorithm BruteForce":             "BruteForce runs on the CPU; leave out -algorithm",
+		"testdata/presses.csv -executor cuda":                   "outliers: -executor cuda: no program",
+		"testdata/presses.csv -executor cuda -k 200":            "a GPU takes up to 64 columns, -k 128 and -n 1000; use auto or cpu",
 	} {
 		term, out, errs := console()
-		if code := term.outliers(context.Background(), strings.Fields(strings.ReplaceAll(args, "FILE", path))); code == exitOK ||
+		if code := term.outliers(context.Background(), strings.Fields(strings.NewReplacer("FILE", path, "FAR", far).Replace(args))); code == exitOK ||
 			!strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d: %s%s, want %s", args, code, out, errs, want)
 		}

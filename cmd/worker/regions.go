@@ -64,6 +64,7 @@ const mostDistinct = 100
 func (t terminal) regions(ctx context.Context, args []string) int {
 	fs, common := t.tableFlags("regions", regionsAbout, regionsExamples)
 	o := regionsOptions{tableOptions: common}
+	o.columnFlag = "-x, -y, -count or -baseline"
 	fs.StringVar(&o.x, "x", "x", "column of the places' x")
 	fs.StringVar(&o.y, "y", "y", "column of the places' y")
 	fs.StringVar(&o.count, "count", "", "column of the counts; by default "+strings.Join(countNames, ", or "))
@@ -86,6 +87,9 @@ func (t terminal) regions(ctx context.Context, args []string) int {
 		return code
 	}
 	if code := o.check(); code != exitOK {
+		return code
+	}
+	if code, ok := o.checkFolders(outputFile{"map", o.picture}); !ok {
 		return code
 	}
 	if err := o.run(ctx); err != nil {
@@ -156,7 +160,7 @@ func (o *regionsOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := o.read(ctx, columns, func(columns int) int64 { return int64(8*columns) + 8 })
+	n, err := o.read(ctx, columns, o.rowBytes)
 	if err != nil {
 		return err
 	}
@@ -189,14 +193,27 @@ func (o *regionsOptions) run(ctx context.Context) error {
 	return o.print(&r)
 }
 
+// rowBytes is the memory of a row: its values, and with a cell for each x and y what finds these.
+func (o *regionsOptions) rowBytes(columns int) int64 {
+	if o.cells == "each" {
+		return int64(8*columns) + 120
+	}
+	return int64(8*columns) + 8
+}
+
+// cellBytes is the memory of a cell: its place on the map, the sums of the search, and a random map for each core.
+func (o *regionsOptions) cellBytes() int64 {
+	if o.replicates > 0 {
+		return 96 + 32*int64(o.workers)
+	}
+	return 72
+}
+
 // named returns the columns to read: x, y, the count, and the baseline if there is one.
 func (o *regionsOptions) named() ([]string, error) {
 	have, err := table.NumberColumns(o.file)
 	if err != nil {
 		return nil, err
-	}
-	if len(have) == 0 {
-		return nil, fmt.Errorf("regions: %s: there is no column of numbers", o.file)
 	}
 	find := func(name string, usual []string, flag string) (string, error) {
 		if name != "" {
@@ -292,7 +309,16 @@ func (o *regionsOptions) mapOf(n *table.Numbers) (*cellMap, error) {
 		return nil, fmt.Errorf("regions: %s has %d different %s and %d different %s, more than %d cells: give -cells 64x64",
 			n.Path, m.x.count, o.x, m.y.count, o.y, scan.MaxCells)
 	}
+	for i, a := range []*axis{&m.x, &m.y} {
+		if math.IsInf(a.width, 0) {
+			return nil, fmt.Errorf("regions: %s: the values of %s are too far apart for cells of one size: divide them", n.Path, n.Names[i])
+		}
+	}
 	cells := m.x.count * m.y.count
+	if bytes := int64(cells)*o.cellBytes() + int64(n.Rows())*o.rowBytes(len(n.Names)); o.memory > 0 && bytes > int64(o.memory) {
+		return nil, fmt.Errorf("regions: %s: %d x %d cells take %d MiB, more than %d: use fewer with -cells, or allow more with -memory",
+			n.Path, m.x.count, m.y.count, bytes>>20, o.memory>>20)
+	}
 	counts, baselines := make([]float64, cells), make([]float64, cells)
 	m.places = make([]int, cells)
 	for i := range n.Rows() {

@@ -152,10 +152,15 @@ func TestRegionsRefuses(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("x,y,cases,population\n1,1,3,2\n2,1,0,5\n"), 0o600))
 	texts := filepath.Join(dir, "texts.csv")
 	must(t, os.WriteFile(texts, []byte("name\npump\n"), 0o600))
+	far := filepath.Join(dir, "far.csv")
+	must(t, os.WriteFile(far, []byte("x,y,cases,population\n1,-1e308,3,5\n2,1e308,4,6\n2,1,,6\n"), 0o600))
 	must(t, os.WriteFile(parts, []byte("x,y,cases,population\n1,1,1.5,2\n2,1,0,5.5\n"), 0o600))
 	for args, want := range map[string]string{
 		"":                                    "name a file that ends with",
-		"TEXTS":                               "there is no column of numbers",
+		"TEXTS":                               `there is no column of numbers: column name: row 1 has the text "pump"`,
+		"FAR":                                 "-missing skip leaves these rows out, or name other columns with -x, -y, -count or -baseline",
+		"FAR -missing skip -cells 2x2":        "the values of y are too far apart for cells of one size",
+		"FILE -cells 4096x4096 -memory 1GiB":  "4096 x 4096 cells take",
 		"FILE -cells 64":                      "write it as 64x48",
 		"FILE -cells 9x9x9":                   "write it as 64x48",
 		"FILE -cells 100000x100000":           "with up to 16777216 cells",
@@ -175,12 +180,12 @@ func TestRegionsRefuses(t *testing.T) {
 		"PARTS -learnt -replicates 0":         "column population has fractions, and learnt baselines are counts",
 		"PARTS -model normal":                 "is a number of values with -model normal: use whole numbers",
 		"FILE -count cases -baseline pop":     `there is no column "pop"`,
-		"FILE -map /nowhere/map.svg":          "regions: -map: open /nowhere/map.svg",
+		"FILE -map /nowhere/map.svg":          "-map /nowhere/map.svg: stat /nowhere: no such file or directory: make the folder first",
 		"FILE -memory 10B":                    "allow more with -memory",
 		"FILE -direction below -model none":   "use one of poisson",
 	} {
 		term, out, errs := console()
-		args := strings.Fields(strings.NewReplacer("FILE", path, "PARTS", parts, "TEXTS", texts).Replace(args))
+		args := strings.Fields(strings.NewReplacer("FILE", path, "PARTS", parts, "TEXTS", texts, "FAR", far).Replace(args))
 		if code := term.regions(context.Background(), args); code == exitOK || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d: %s%s, want %s", args, code, out, errs, want)
 		}

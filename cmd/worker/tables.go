@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -77,6 +78,22 @@ func (o *tableOptions) parseFile(fs *flag.FlagSet, args []string) (code int, don
 		return o.bad("-missing %q: use skip or refuse", o.missing), true
 	}
 	return 0, false
+}
+
+// outputFile is a flag that names a file to write.
+type outputFile struct{ flag, path string }
+
+// checkFolders refuses files whose folder is missing before the search, which may take hours; ok means that all are there.
+func (o *tableOptions) checkFolders(files ...outputFile) (code int, ok bool) {
+	for _, f := range files {
+		if f.path == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(f.path)); err != nil {
+			return o.bad("-%s %s: %v: make the folder first", f.flag, f.path, err), false
+		}
+	}
+	return exitOK, true
 }
 
 // bad prints what is wrong with the flags.

@@ -34,7 +34,7 @@ func (s *ByteSize) UnmarshalText(b []byte) error {
 	}
 	f, err := strconv.ParseFloat(t, 64)
 	if err != nil || f*float64(unit) >= 1<<62 || f != f {
-		return fmt.Errorf("%q is not a size", b)
+		return fmt.Errorf("%q is not a size: write it as 512MiB or 1.5GiB", b)
 	}
 	*s = ByteSize(f * float64(unit))
 	return nil

@@ -100,6 +100,16 @@ func WithoutMark(r io.Reader) (io.Reader, error) {
 	return text, nil
 }
 
+var errEmpty = errors.New("the file is empty: its first line has to name the columns")
+
+// cutOff adds to the error of a compressed file without its end what that is.
+func cutOff(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the end of the compressed file is missing: %w", err)
+	}
+	return err
+}
+
 func (c *csvFile) open(path string) error {
 	info, err := c.f.Stat()
 	if err != nil {
@@ -109,22 +119,25 @@ func (c *csvFile) open(path string) error {
 	c.position = counter{Reader: c.f}
 	c.in = &c.position
 	if hasEnding(path, ".gz") {
-		if c.in, err = gzip.NewReader(&c.position); err != nil {
-			return err
+		switch c.in, err = gzip.NewReader(&c.position); {
+		case errors.Is(err, io.EOF):
+			return errEmpty
+		case err != nil:
+			return fmt.Errorf("this is no file compressed by gzip: %w", err)
 		}
 	}
 	if c.in, err = WithoutMark(c.in); err != nil {
-		return err
+		return cutOff(err)
 	}
 	c.r = csv.NewReader(c.in)
 	c.r.ReuseRecord = true
 	c.r.FieldsPerRecord = -1
 	head, err := c.r.Read()
 	if errors.Is(err, io.EOF) {
-		return errors.New("the file is empty: its first line has to name the columns")
+		return errEmpty
 	}
 	if err != nil {
-		return err
+		return cutOff(err)
 	}
 	head = slices.Clone(head)
 	for i := range head {
@@ -203,12 +216,17 @@ func (c *csvFile) fill(b *Batch, row int64) (rows int64, more bool, err error) {
 			b.bad(row, "1", err)
 			continue
 		case err != nil:
-			return row, false, err
+			return row, false, cutOff(err)
 		}
 		if !more {
 			break
 		}
 		row++
+		if at := c.beyond(rec); at > 0 {
+			b.bad(row, strconv.Itoa(at+1), fmt.Errorf("%q is beyond the columns that the first line names; a comma in a number needs quotes",
+				rec[at]))
+			continue
+		}
 		if rows := c.columns.rows; rows != nil {
 			for i, u := range c.uses {
 				if u >= 0 {
@@ -289,6 +307,16 @@ func (c *csvFile) fill(b *Batch, row int64) (rows int64, more bool, err error) {
 	}
 	b.cut(n)
 	return row, more, nil
+}
+
+// beyond returns the index of the first field of a plain table's row that has a text and no name; 0: there is none.
+func (c *csvFile) beyond(rec []string) int {
+	for i := len(c.head); c.o.Plain && i < len(rec); i++ {
+		if field(rec, i) != "" {
+			return i
+		}
+	}
+	return 0
 }
 
 // field returns a row's field, trimmed; empty where the row is too short.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -54,7 +55,7 @@ type column struct {
 
 // ReadNumbers reads columns of numbers. An error names the file, the column and the row, and what can be done.
 func ReadNumbers(ctx context.Context, path string, o NumberOptions) (*Numbers, error) {
-	columns, err := columnsIn(path)
+	columns, err := columnsOnce(path)
 	if err != nil {
 		return nil, fmt.Errorf("table: %s: %w", path, err)
 	}
@@ -227,6 +228,21 @@ func (n *Numbers) Skip() (left int) {
 	return all - kept
 }
 
+// columnsOnce lists the columns of a file. Columns of one name cannot be told apart, and are no columns of numbers.
+func columnsOnce(path string) ([]column, error) {
+	list, err := columnsIn(path)
+	seen := map[string]int{}
+	for _, c := range list {
+		seen[c.name]++
+	}
+	for i, c := range list {
+		if seen[c.name] > 1 && c.name != "" {
+			list[i].why = fmt.Sprintf("%d columns have this name: rename them", seen[c.name])
+		}
+	}
+	return list, err
+}
+
 // columnsIn lists the columns of a file. The columns of a CSV file are known by its first rows.
 func columnsIn(path string) ([]column, error) {
 	switch {
@@ -268,8 +284,11 @@ func csvColumns(path string) (list []column, err error) {
 		if errors.As(err, &broken) {
 			continue // reading says which row it is
 		}
-		if err != nil {
+		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err != nil {
+			return nil, cutOff(err)
 		}
 		for i := range list {
 			text := field(rec, i)
@@ -380,16 +399,15 @@ func isTime(schema any) bool {
 	return false
 }
 
-// NumberColumns returns the names of the columns of numbers of a file.
-func NumberColumns(path string) (names []string, err error) {
-	columns, err := columnsIn(path)
+// NumberColumns returns the names of the columns of numbers of a file. That there is none is an error, which says why.
+func NumberColumns(path string) ([]string, error) {
+	columns, err := columnsOnce(path)
 	if err != nil {
 		return nil, fmt.Errorf("table: %s: %w", path, err)
 	}
-	for _, c := range columns {
-		if c.why == "" {
-			names = append(names, c.name)
-		}
+	var n Numbers
+	if err := n.choose(columns, nil); err != nil && len(n.have) == 0 {
+		return nil, fmt.Errorf("table: %s: %w", path, err)
 	}
-	return names, nil
+	return n.have, nil
 }

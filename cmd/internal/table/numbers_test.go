@@ -1,6 +1,9 @@
 package table
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -74,6 +77,17 @@ func TestReadNumbers(t *testing.T) {
 	}
 }
 
+// compressed returns the text compressed by gzip.
+func compressed(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err)
+	}
+	return b.String()
+}
+
 // TestNumbersSay: what is wrong with a file is said by column and row, with what can be done.
 func TestNumbersSay(t *testing.T) {
 	for _, c := range []struct {
@@ -91,6 +105,13 @@ func TestNumbersSay(t *testing.T) {
 		{"a.csv", "x;y\n1;2\n", "", `row 1 has the text "1;2"; separate columns by commas`},
 		{"a.csv", "", "", "the file is empty"},
 		{"a.csv", "x,y\n1,2\n1,\"2\n", "", "row 2, column 1:"},
+		{"a.csv", "a,a\n1,2\n3,4\n", "", "there is no column of numbers: column a: 2 columns have this name: rename them"},
+		{"a.csv", "a,b,a\n1,2,3\n3,4,5\n", "a", `column "a": 2 columns have this name: rename them; columns of numbers are b`},
+		{"a.csv", "x\n1,5\n2,5\n", "", `row 1, column 2: "5" is beyond the columns that the first line names; a comma in a number needs quotes`},
+		{"a.csv.gz", "", "", "the file is empty"},
+		{"a.csv.gz", "x\n1\n", "", "this is no file compressed by gzip"},
+		{"a.csv.gz", compressed("x\n1\n2\n")[:14], "", "the end of the compressed file is missing"},
+		{"a.csv.gz", compressed("x\n" + strings.Repeat("1.25\n7.5\n", 50_000))[:300], "", "the end of the compressed file is missing"},
 		{"a.txt", "x\n1\n", "", "the name ends with none of .csv"},
 		{"a.parquet", "x\n1\n", "", "this is no Parquet file"},
 	} {
