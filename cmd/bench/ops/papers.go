@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -264,8 +265,66 @@ func (b *Bench) SSTTasks(ctx context.Context) ([]testbed.Row, error) {
 				rows = append(rows, r)
 			}
 		}
+		if where == oneCore {
+			more, err := b.sstApart(ctx)
+			return append(rows, more...), errors.Join(err, ctx.Err())
+		}
 		return rows, ctx.Err()
 	})
+}
+
+// apartPoints is the number of scores that sstApart compares.
+const apartPoints = 5000
+
+// sstApart holds IKA-SST's scores of the recordings of discords-range against SVD-SST's.
+func (b *Bench) sstApart(ctx context.Context) (rows []testbed.Row, err error) {
+	const w = 100
+	ika, err := sst.NewIKA(sst.IKAOpParams{Window: w, Rank: 3, PowerSteps: sstSteps, Epsilon: 1e-5})
+	if err != nil {
+		return nil, err
+	}
+	svd, err := sst.NewSVD(sst.SVDOpParams{Window: w, Rank: 3})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range rangeSeriesAll() {
+		name := fmt.Sprintf("ikasst and svdsst w=%d r=3, %s", w, s.name)
+		if s.file == "" || !b.wants(name) {
+			continue
+		}
+		x, err := s.values(b.Recordings)
+		if err != nil {
+			rows = append(rows, testbed.Row{Case: name, Skipped: testbed.FirstLine(err.Error())})
+			continue
+		}
+		b.Say("%s", name)
+		x = x[:min(len(x), apartPoints+ika.Window()-1)]
+		fast, exact := scoresOf(ctx, ika, x), scoresOf(ctx, svd, x)
+		apart := 0.0
+		for i := range fast {
+			apart += math.Abs(fast[i]-exact[i]) / float64(len(fast))
+		}
+		rows = append(rows, testbed.NewRow(name, correlation(ranksOf(fast), ranksOf(exact)), "correlation").
+			Noted("of ranks; %d scores, %.3f apart in the mean", len(fast), apart))
+	}
+	return rows, ctx.Err()
+}
+
+// scoresOf returns the scores of a series from the first full window on, as one task without a carry.
+func scoresOf(ctx context.Context, d detectors.Detector, x []float64) []float64 {
+	fresh := len(x) - d.Window() + 1
+	size, _ := d.Size(detectors.View{Dim: 1, Rows: len(x), Fresh: fresh})
+	r := detectors.Rows{Dim: 1, Fresh: fresh, Params: d.Params(), Scores: make([]float32, size.Scores),
+		Next: make(detectors.Words, size.Carry)}
+	for _, v := range x {
+		r.X = append(r.X, float32(v-x[0]))
+	}
+	d.Op().Spec().CPU(ctx, &r, detectors.Sequential)
+	scores := make([]float64, fresh)
+	for i := range scores {
+		scores[i] = float64(r.Scores[i])
+	}
+	return scores
 }
 
 // walk draws a random walk of n values.
