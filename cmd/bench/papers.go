@@ -36,19 +36,25 @@ const (
 	share               // the share of the distances, or of the ratios, that the note names
 	gain                // how much more than the base it does in a time of the processor, which the notes name
 	noted               // what the note has
+	spent               // the processor time, which the note has
 	count               // with the number of range discords, from the note
 )
 
 var (
 	binned = []string{"exact, all earlier points", "w=128 BINS=0", "w=128 BINS=20", "w=128 BINS=100", "w=1024 BINS=0", "w=1024 BINS=20",
 		"w=1024 BINS=100"}
-	drawn     = []string{"G2d n=10 k=5", "G2d n=10 k=10", "G2d n=10 k=50", "G3d n=10 k=5", "G3d n=10 k=10", "G3d n=10 k=50"}
-	threeK    = []string{"5", "10", "50"}
+	drawn  = []string{"G2d n=10 k=5", "G2d n=10 k=10", "G2d n=10 k=50", "G3d n=10 k=5", "G3d n=10 k=10", "G3d n=10 k=50"}
+	threeK = []string{"5", "10", "50"}
+	eachK  = []string{"k=5, BruteForce", "k=5, BruteForce-SH", "k=5, SolvingSet", "k=5, SolvingSet-NDM", "k=5, SolvingSet-NDM-TP",
+		"k=50, BruteForce", "k=50, BruteForce-SH", "k=50, SolvingSet", "k=50, SolvingSet-NDM", "k=50, SolvingSet-NDM-TP"}
+	fiveWays  = []string{"BruteForce", "BruteForce-SH", "SolvingSet", "SolvingSet-NDM", "SolvingSet-NDM-TP"}
 	threeSide = []string{"32", "64", "128"}
 
 	fourWindows = []string{"64", "128", "256", "320"}
 	recordings  = []string{"respiration n=24125 m=250 to 250", "power demand n=35040 m=750 to 750", "ECG n=45000 m=200 to 200",
 		"ECG-2 n=21600 m=400 to 400"}
+	fourRecordings = []string{"respiration", "power demand", "ECG", "ECG-2"}
+
 	walks = []string{"20000", "40000", "80000", "160000"}
 	most  = []string{"128", "143", "191", "383"}
 )
@@ -56,12 +62,12 @@ var (
 // paperFigures are the figures of the papers, by number.
 var paperFigures = map[string][]figure{
 	"000": {
-		{what: "all earlier points; w=128, `BINS=0`, 20, 100; w=1,024, the same", published: "none", file: papersFile, shape: "%s", form: rate,
+		{what: "all earlier points; w=128, `BINS=0`, 20, 100; w=1,024, the same", file: papersFile, shape: "%s", form: rate,
 			each: binned},
-		{what: "AUROC", published: "none", file: papersFile, shape: "%s", form: noted, note: noteAUROC, each: binned},
-		{what: "rank correlation with the first", published: "none", file: papersFile, shape: "%s", form: noted, note: noteRanks,
+		{what: "AUROC", file: papersFile, shape: "%s", form: noted, note: noteAUROC, each: binned},
+		{what: "rank correlation with the first", file: papersFile, shape: "%s", form: noted, note: noteRanks,
 			each: binned[1:]},
-		{what: "memory of a series", published: "none", file: papersFile, shape: "%s", form: noted, note: noteMemory, each: binned},
+		{what: "memory of a series", file: papersFile, shape: "%s", form: noted, note: noteMemory, each: binned},
 	},
 	"001": {
 		{what: "share of distances, G2d, k=5; 10; 50", published: "0.13; 0.11; 0.15 %", file: papersFile, shape: "G2d n=10 k=%s, SolvingSet",
@@ -73,6 +79,12 @@ var paperFigures = map[string][]figure{
 			shape: "%s, SolvingSet-NDM", form: gain, each: drawn, base: "%s, SolvingSet"},
 		{what: "gain of NDM and TP", published: "-5.1; -28.9; -53.4; -16.6; -31.8; -34.2 %", file: ndmFile, shape: "%s, SolvingSet-NDM-TP",
 			form: gain, each: drawn, base: "%s, SolvingSet"},
+		{what: "gain of NDM; NDM and TP, cover, 286,048 rows, k=5", published: "+59.4; +0.6 %", file: papersFile, shape: "cover n=10 k=5, %s",
+			form: gain, each: fiveWays[3:], base: "cover n=10 k=5, SolvingSet"},
+		{what: "a core's seconds by BruteForce; -SH; SolvingSet; -NDM; -NDM-TP, a tenth of G2d, k=5", published: "Figure 6", file: ndmFile,
+			shape: "G2d n=10 k=5, %s", form: spent, each: fiveWays},
+		{what: "shuttle, 49,097 x 9, k=5", file: ndmFile, shape: "shuttle n=10 k=5, %s", form: spent, each: fiveWays},
+		{what: "mammography, 11,183 x 6, k=5; 50", file: ndmFile, shape: "mammography n=10 %s", form: spent, each: eachK},
 		{what: "one GPU, k=50, 1,000,000 x 2; cover, 286,048 x 10", published: "Figure 7", file: "h200-topn", shape: "topn N=%s, kernel",
 			form: once, each: []string{"1000000 d=2 k=50, top 10", "286048 d=10 k=50, top 10, cover"}},
 	},
@@ -84,21 +96,25 @@ var paperFigures = map[string][]figure{
 			form: rate, each: []string{"1", "2", "4"}},
 		{what: "a million scores of IKA-SST, w=20; 50; 100; 200; 320; 500", published: "Figure 10", file: "h200x4-scale",
 			shape: "ikasst w=%s, 16 fresh, Execute, 1 GPUs", form: million, each: []string{"20", "50", "100", "200", "320", "500"}},
-		{what: "SVD-SST in its place, r=3, w=100; 320", published: "none",
+		{what: "SVD-SST in its place, r=3, w=100; 320",
 			file: "h200x4-scale", shape: "svdsst w=%s r=3, 16 fresh, Execute, 1 GPUs",
 			form: million, each: []string{"100", "320"}},
+		{what: "IKA-SST beside SVD-SST, r=3, w=100, respiration; power demand; ECG; ECG-2: ranks", file: papersFile,
+			shape: "ikasst and svdsst w=100 r=3, %s", form: rate, each: fourRecordings},
+		{what: "mean difference of a score", file: papersFile, shape: "ikasst and svdsst w=100 r=3, %s", form: noted, note: noteApart,
+			each: fourRecordings},
 		{what: "IKA-SST, one core, w=100", published: "Figure 10", file: "epyc-2core", shape: "ikasst-cpu", form: million},
-		{what: "one GPU, w=100, 1; 16; 64; 256; 1,024; 16,384 tasks", published: "none", file: devicePapers,
+		{what: "one GPU, w=100, 1; 16; 64; 256; 1,024; 16,384 tasks", file: devicePapers,
 			shape: "ikasst w=100, %s tasks, one GPU", form: rate, each: []string{"1", "16", "64", "256", "1024", "16384"}},
 		{what: "SVD-SST, one core, r=3, 64 tasks, w=64; 128; 256; 320", published: "Figure 6", file: papersFile,
 			shape: "svdsst w=%s r=3, 64 tasks, one core", form: rate, each: fourWindows},
 		{what: "one GPU, 64 tasks", published: "Figure 6", file: devicePapers, shape: "svdsst w=%s r=3, 64 tasks, one GPU", form: rate,
 			each: fourWindows},
-		{what: "256 tasks", published: "Figure 7", file: devicePapers, shape: "svdsst w=%s r=3, 256 tasks, one GPU", form: rate,
-			each: fourWindows},
+		{what: "256 tasks", published: "up to 4.14 times four cores", file: devicePapers,
+			shape: "svdsst w=%s r=3, 256 tasks, one GPU", form: rate, each: fourWindows},
 	},
 	"003": {
-		{what: "35,040 values, lengths 48 to 672: a year's recording; random walk; noise", published: "none", file: "h200-discords",
+		{what: "35,040 values, lengths 48 to 672: a year's recording; random walk; noise", file: "h200-discords",
 			shape: "discords N=35040 m=48 to 672, %s, Execute", form: whole35040, each: []string{"recording", "random walk", "noise"}},
 		{what: "random walk of 1,000,000, length 512, with a radius; without", published: "Figure 6", file: "h200-discords",
 			shape: "discords N=1000000 m=512 to 512%s, Execute", form: million, each: []string{", random walk, with a radius", ""}},
@@ -120,20 +136,21 @@ var paperFigures = map[string][]figure{
 		{what: "BF, Poisson, 32; 64 cells a side, one core", published: "Figure 4", file: papersFile, shape: "Poisson n=%s, BF", form: rate,
 			each: threeSide[:2]},
 		{what: "DM, 32; 64; 128", published: "up to 90 times BF", file: papersFile, shape: "Poisson n=%s, DM", form: rate, each: threeSide},
-		{what: "AX, 32; 64; 128", published: "Figure 6", file: papersFile, shape: "Poisson n=%s, AX", form: rate, each: threeSide},
-		{what: "op scan, 32; 64; 128", published: "none", file: papersFile, shape: "Poisson n=%s, op scan", form: rate, each: threeSide},
-		{what: "Bernoulli, 64: BF; DM; AX; op scan", published: "none", file: papersFile, shape: "Bernoulli n=64, %s", form: rate,
+		{what: "AX, 32; 64; 128", published: "Figure 6; a GPU 20 times", file: papersFile, shape: "Poisson n=%s, AX", form: rate,
+			each: threeSide},
+		{what: "op scan, 32; 64; 128", file: papersFile, shape: "Poisson n=%s, op scan", form: rate, each: threeSide},
+		{what: "Bernoulli, 64: BF; DM; AX; op scan", file: papersFile, shape: "Bernoulli n=64, %s", form: rate,
 			each: scanWays},
-		{what: "normal, 64: the same", published: "none", file: papersFile, shape: "normal n=64, %s", form: rate, each: scanWays},
-		{what: "exponential, 64: the same", published: "none", file: papersFile, shape: "exponential n=64, %s", form: rate, each: scanWays},
+		{what: "normal, 64: the same", file: papersFile, shape: "normal n=64, %s", form: rate, each: scanWays},
+		{what: "exponential, 64: the same", file: papersFile, shape: "exponential n=64, %s", form: rate, each: scanWays},
 		{what: "op scan, 128 x 128, one core, a map", published: "BF 17 min 55 s, an MRI", file: "epyc-2core", shape: "scan-cpu", form: once},
 		{what: "one GPU, 128 x 128, a map", published: "BF 66 s, AX 24 s, an MRI",
 			file: "h100-scan", shape: "scan n=128, one map, Execute", form: once},
-		{what: "the same with 999 random maps", published: "none", file: "h100-scan", shape: "scan n=128, 999 replicates, one map, Execute",
+		{what: "the same with 999 random maps", file: "h100-scan", shape: "scan n=128, 999 replicates, one map, Execute",
 			form: once},
-		{what: "8 maps a batch, Poisson; Bernoulli; normal; exponential", published: "none", file: devicePapers, shape: "scan n=128%s, Execute",
+		{what: "8 maps a batch, Poisson; Bernoulli; normal; exponential", file: devicePapers, shape: "scan n=128%s, Execute",
 			form: rate, each: []string{"", ", Bernoulli", ", normal", ", exponential"}},
-		{what: "512 x 512, one GPU; two", published: "Figure 5: 3 times", file: "h200x2-scan",
+		{what: "512 x 512, one GPU; two", published: "3 times", file: "h200x2-scan",
 			shape: "scan n=512, one map, one batch at a time, %s GPUs", form: once, each: []string{"1", "2"}},
 	},
 }
@@ -214,6 +231,7 @@ var (
 
 	noteAUROC  = regexp.MustCompile(`AUROC ([\d.]+)`)
 	noteRanks  = regexp.MustCompile(`rank correlation with exact LOF ([\d.]+)`)
+	noteApart  = regexp.MustCompile(`([\d.]+) apart`)
 	noteMemory = regexp.MustCompile(`([\d.]+ KB)`)
 )
 
@@ -307,9 +325,11 @@ func (f *figure) written(r, base *resultLine) (string, error) {
 			spent[i], _ = strconv.ParseFloat(m[1], 64)
 		}
 		return fmt.Sprintf("%+.0f %%", 100*(spent[1]/spent[0]-1)), nil
-	case noted, share, count:
+	case noted, share, count, spent:
 		what, unit := f.note, ""
 		switch f.form {
+		case spent:
+			what, unit = noteSpent, " s"
 		case share:
 			what, unit = noteShare, " %"
 		case count:

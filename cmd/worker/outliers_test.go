@@ -194,8 +194,8 @@ func TestOutliersRefuses(t *testing.T) {
 		"testdata/presses.csv -executor cuda -k 200":            "a GPU takes up to 64 columns, -k 128 and -n 1000; use auto or cpu",
 	} {
 		term, out, errs := console()
-		if code := term.outliers(context.Background(), strings.Fields(strings.NewReplacer("FILE", path, "FAR", far).Replace(args))); code == exitOK ||
-			!strings.Contains(errs.String(), want) {
+		words := strings.Fields(strings.NewReplacer("FILE", path, "FAR", far).Replace(args))
+		if code := term.outliers(context.Background(), words); code == exitOK || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d: %s%s, want %s", args, code, out, errs, want)
 		}
 	}

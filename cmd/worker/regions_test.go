@@ -160,7 +160,7 @@ func TestRegionsRefuses(t *testing.T) {
 		"TEXTS":                               `there is no column of numbers: column name: row 1 has the text "pump"`,
 		"FAR":                                 "-missing skip leaves these rows out, or name other columns with -x, -y, -count or -baseline",
 		"FAR -missing skip -cells 2x2":        "the values of y are too far apart for cells of one size",
-		"FILE -cells 4096x4096 -memory 1GiB":  "4096 x 4096 cells take",
+		"FILE -cells 256x256 -memory 1MiB":    "256 x 256 cells take",
 		"FILE -cells 64":                      "write it as 64x48",
 		"FILE -cells 9x9x9":                   "write it as 64x48",
 		"FILE -cells 100000x100000":           "with up to 16777216 cells",
