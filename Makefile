@@ -148,7 +148,7 @@ compose-test: ## docker-compose.yml on a Docker of its own: built, started, scal
 cluster-test: ## manifests and chart on a Kubernetes of its own: applied, upgraded, rolled back, scaled, drained; needs root and Debian
 	scripts/cluster-test.sh
 
-# Those of sst and threshold take more than four minutes each there.
+# The tests of sst and threshold take more than four minutes each there.
 arm-test: ## tests of the detectors' arithmetic and of small ops without amd64's assembly, for arm64, emulated; needs qemu-user
 	command -v qemu-aarch64 >/dev/null || apt-get install -y -q --no-install-recommends qemu-user
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64 -vet=off -short -p 1 $(addprefix ./detectors/,vec simple season joint ensemble ar)

@@ -16,7 +16,7 @@ import (
 	"odradek/cmd/bench/testbed"
 )
 
-// TestSSTApart: on a rhythm that changes, the scores of IKA-SST are near those of SVD-SST, and not the same.
+// TestSSTApart: on a rhythm that changes, the scores of IKA-SST are near the scores of SVD-SST, and not the same.
 func TestSSTApart(t *testing.T) {
 	b := &Bench{Measuring: &testbed.Measuring{Log: io.Discard}, Recordings: t.TempDir()}
 	rng := rand.New(rand.NewPCG(1, 2))
