@@ -437,42 +437,57 @@ func TestRecords(t *testing.T) {
 	double := func(v float64) []byte {
 		return binary.LittleEndian.AppendUint64(tagged(3, protowire.Fixed64Type), math.Float64bits(v))
 	}
-	for _, c := range []struct {
-		name         string
-		m            schemas.Mapping
-		body         []byte
-		want         []float64
+	type outcome struct {
+		values       []float64
 		key          string
 		time         int64
-		class, field string
+		class, field string // of the fault; "": it is read
+	}
+	read := func(key string, time int64, values ...float64) outcome {
+		return outcome{values: values, key: key, time: time}
+	}
+	refused := func(class, field string) outcome { return outcome{class: class, field: field} }
+	value := schemas.Mapping{Fields: []string{"value"}}
+	at := schemas.Mapping{Time: "at", Fields: []string{"value"}}
+	missing := math.NaN()
+	for _, c := range []struct {
+		name string
+		m    schemas.Mapping
+		body []byte
+		want outcome
 	}{
-		{"value", schemas.Mapping{Fields: []string{"value"}}, double(2.5), []float64{2.5}, "k", 1000, "", ""},
-		{"nothing: 0", schemas.Mapping{Fields: []string{"value"}}, nil, []float64{0}, "k", 1000, "", ""},
-		{"nothing, with presence", schemas.Mapping{Fields: []string{"level", "small", "wrapped"}}, nil, []float64{math.NaN(), math.NaN(), math.NaN()}, "k", 1000, "", ""},
-		{"infinite", schemas.Mapping{Fields: []string{"value"}}, double(math.Inf(1)), nil, "", 0, schemas.ClassInfinite, "value"},
-		{"infinite, then not", schemas.Mapping{Fields: []string{"value"}}, append(double(math.Inf(1)), double(1)...), []float64{1}, "k", 1000, "", ""},
-		{"wire type", schemas.Mapping{Fields: []string{"value"}}, tagged(3, protowire.VarintType, 5), []float64{0}, "k", 1000, "", ""},
-		{"truncated", schemas.Mapping{Fields: []string{"value"}}, double(1)[:5], nil, "", 0, schemas.ClassTruncated, ""},
-		{"truncated length", schemas.Mapping{Fields: []string{"value"}}, tagged(1, protowire.BytesType, 9, 'a'), nil, "", 0, schemas.ClassTruncated, ""},
-		{"field 0", schemas.Mapping{Fields: []string{"value"}}, []byte{0, 0}, nil, "", 0, schemas.ClassMalformed, ""},
-		{"end of no group", schemas.Mapping{Fields: []string{"value"}}, tagged(99, protowire.EndGroupType), nil, "", 0, schemas.ClassMalformed, ""},
-		{"length", schemas.Mapping{Fields: []string{"accel[2]"}}, tagged(5, protowire.BytesType, append([]byte{8}, make([]byte, 8)...)...), nil, "", 0, schemas.ClassMalformed, "accel[2]"},
-		{"no key", schemas.Mapping{Key: "device", Fields: []string{"value"}}, nil, nil, "", 0, schemas.ClassMissingKey, "device"},
-		{"no time", schemas.Mapping{Time: "at", Fields: []string{"value"}}, nil, nil, "", 0, schemas.ClassBadTime, "at"},
-		{"timestamp", schemas.Mapping{Time: "at", Fields: []string{"value"}}, tagged(8, protowire.BytesType, 5, 8, 5, 16, 0xd0, 0x0f), []float64{0}, "k", 5000002, "", ""},
-		{"nanos", schemas.Mapping{Time: "at", Fields: []string{"value"}}, tagged(8, protowire.BytesType, 11, 16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), nil, "", 0, schemas.ClassBadTime, "at"},
-		{"enum without a name", schemas.Mapping{Key: "site.unit", Fields: []string{"value"}}, tagged(2, protowire.BytesType, 2, 16, 9), []float64{0}, "9", 1000, "", ""},
-		{"raw key", schemas.Mapping{Key: "raw", Fields: []string{"value"}}, tagged(21, protowire.BytesType, 2, 0, 255), []float64{0}, "\x00\xff", 1000, "", ""},
-		{"no such field", schemas.Mapping{Fields: []string{"val"}}, nil, nil, "", 0, schemas.ClassMissingField, "val"},
-		{"text as value", schemas.Mapping{Fields: []string{"device"}}, nil, nil, "", 0, schemas.ClassBadType, "device"},
+		{"a value", value, double(2.5), read("k", 1000, 2.5)},
+		{"nothing is 0", value, nil, read("k", 1000, 0)},
+		{"nothing, with presence, is missing", schemas.Mapping{Fields: []string{"level", "small", "wrapped"}}, nil,
+			read("k", 1000, missing, missing, missing)},
+		{"an infinite value", value, double(math.Inf(1)), refused(schemas.ClassInfinite, "value")},
+		{"an infinite value, then another", value, append(double(math.Inf(1)), double(1)...), read("k", 1000, 1)},
+		{"another wire type is another field", value, tagged(3, protowire.VarintType, 5), read("k", 1000, 0)},
+		{"a truncated value", value, double(1)[:5], refused(schemas.ClassTruncated, "")},
+		{"a truncated text", value, tagged(1, protowire.BytesType, 9, 'a'), refused(schemas.ClassTruncated, "")},
+		{"field 0", value, []byte{0, 0}, refused(schemas.ClassMalformed, "")},
+		{"the end of no group", value, tagged(99, protowire.EndGroupType), refused(schemas.ClassMalformed, "")},
+		{"a packed array of another length", schemas.Mapping{Fields: []string{"accel[2]"}},
+			tagged(5, protowire.BytesType, append([]byte{8}, make([]byte, 8)...)...), refused(schemas.ClassMalformed, "accel[2]")},
+		{"no key", schemas.Mapping{Key: "device", Fields: []string{"value"}}, nil, refused(schemas.ClassMissingKey, "device")},
+		{"no time", at, nil, refused(schemas.ClassBadTime, "at")},
+		{"a Timestamp", at, tagged(8, protowire.BytesType, 5, 8, 5, 16, 0xd0, 0x0f), read("k", 5000002, 0)},
+		{"a Timestamp with negative nanoseconds", at, tagged(8, protowire.BytesType, 11, 16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0xff, 1), refused(schemas.ClassBadTime, "at")},
+		{"a value of an enum without a name", schemas.Mapping{Key: "site.unit", Fields: []string{"value"}},
+			tagged(2, protowire.BytesType, 2, 16, 9), read("9", 1000, 0)},
+		{"a key of bytes", schemas.Mapping{Key: "raw", Fields: []string{"value"}}, tagged(21, protowire.BytesType, 2, 0, 255),
+			read("\x00\xff", 1000, 0)},
+		{"a field that does not exist", schemas.Mapping{Fields: []string{"val"}}, nil, refused(schemas.ClassMissingField, "val")},
+		{"a text for a value", schemas.Mapping{Fields: []string{"device"}}, nil, refused(schemas.ClassBadType, "device")},
 	} {
 		p, _ := compile(t, c.m)
 		var r schemas.Reading
 		err := p.Decode([]byte("k"), append([]byte{0}, c.body...), 1, &r)
-		if c.class != "" {
-			wantClass(t, c.name, err, c.class, c.field)
-		} else if err != nil || !equal(r.Values, c.want) || string(r.Key) != c.key || r.Time != c.time || r.Schema != 7 {
-			t.Errorf("%s: %v %q %d, %v", c.name, r.Values, r.Key, r.Time, err)
+		if w := c.want; w.class != "" {
+			wantClass(t, c.name, err, w.class, w.field)
+		} else if err != nil || !equal(r.Values, w.values) || string(r.Key) != w.key || r.Time != w.time || r.Schema != 7 {
+			t.Errorf("%s: read %v of key %q at %d, %v; want %v of key %q at %d", c.name, r.Values, r.Key, r.Time, err, w.values, w.key, w.time)
 		}
 	}
 }

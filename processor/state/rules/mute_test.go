@@ -17,32 +17,35 @@ func TestCovers(t *testing.T) {
 	r := MuteRule{Detector: "d", Keys: "pump-*", From: 100, To: 200}
 	above := r
 	above.Direction = Above
+	type judged struct { // a score, or an anomaly from its first sample on
+		detector, key string
+		about, until  int64
+	}
+	at := func(about, until int64) judged { return judged{"d", "pump-1", about, until} }
 	for _, c := range []struct {
-		name         string
-		list         MuteList
-		detector     string
-		key          string
-		about, until int64
-		explained    func() (a, b, c []float64)
-		want         bool
+		name      string
+		list      MuteList
+		score     judged
+		explained func() (a, b, c []float64)
+		want      bool
 	}{
-		{"in it", MuteList{r}, "d", "pump-1", 150, 150, unknown, true},
-		{"the first microsecond", MuteList{r}, "d", "pump-1", 100, 100, unknown, true},
-		{"before it", MuteList{r}, "d", "pump-1", 99, 99, unknown, false},
-		{"the last microsecond", MuteList{r}, "d", "pump-1", 199, 199, unknown, true},
-		{"after it", MuteList{r}, "d", "pump-1", 200, 200, unknown, false},
-		{"reaches into it", MuteList{r}, "d", "pump-1", 50, 100, unknown, true},
-		{"reaches back into it", MuteList{r}, "d", "pump-1", 199, 900, unknown, true},
-		{"another detector", MuteList{r}, "e", "pump-1", 150, 150, unknown, false},
-		{"another series", MuteList{r}, "d", "fan-1", 150, 150, unknown, false},
-		{"all", MuteList{{From: 0, To: Forever}}, "e", "", 150, 150, unknown, true},
-		{"the second rule", MuteList{r, {Keys: "fan-?", From: 0, To: Forever}}, "e", "fan-1", 150, 150, unknown, true},
-		{"above", MuteList{above}, "d", "pump-1", 150, 150, side(1), true},
-		{"not above", MuteList{above}, "d", "pump-1", 150, 150, side(-1), false},
-		{"not known", MuteList{above}, "d", "pump-1", 150, 150, unknown, false},
+		{"in it", MuteList{r}, at(150, 150), unknown, true},
+		{"the first microsecond", MuteList{r}, at(100, 100), unknown, true},
+		{"before it", MuteList{r}, at(99, 99), unknown, false},
+		{"the last microsecond", MuteList{r}, at(199, 199), unknown, true},
+		{"after it", MuteList{r}, at(200, 200), unknown, false},
+		{"reaches into it", MuteList{r}, at(50, 100), unknown, true},
+		{"reaches back into it", MuteList{r}, at(199, 900), unknown, true},
+		{"another detector", MuteList{r}, judged{"e", "pump-1", 150, 150}, unknown, false},
+		{"another series", MuteList{r}, judged{"d", "fan-1", 150, 150}, unknown, false},
+		{"all", MuteList{{From: 0, To: Forever}}, judged{"e", "", 150, 150}, unknown, true},
+		{"the second rule", MuteList{r, {Keys: "fan-?", From: 0, To: Forever}}, judged{"e", "fan-1", 150, 150}, unknown, true},
+		{"above", MuteList{above}, at(150, 150), side(1), true},
+		{"not above", MuteList{above}, at(150, 150), side(-1), false},
+		{"not known", MuteList{above}, at(150, 150), unknown, false},
 	} {
-		if got := c.list.Covers(c.detector, []byte(c.key), c.about, c.until, c.explained); got != c.want {
-			t.Errorf("%s: %t", c.name, got)
+		if got := c.list.Covers(c.score.detector, []byte(c.score.key), c.score.about, c.score.until, c.explained); got != c.want {
+			t.Errorf("%s: the list mutes %+v: %t, want %t", c.name, c.score, got, c.want)
 		}
 	}
 	if to, ok := (MuteList{r, {From: 0, To: 300}, above}).Silences("d", []byte("pump-1"), 150); !ok || to != 300 {
