@@ -115,7 +115,8 @@ func TestChartLabels(t *testing.T) {
 				const name = 'line_1.press_2.the_temperature_of_the_hydraulic_oil_before_the_cooler_' + 'x'.repeat(60);
 				const none = times.map(() => null);
 				drawn = Charts.draw(document.getElementById('charts'), { times, fields: [name], values: [values], usual: [{ low: none, high: none, over: 64 }], anomalies: [],
-					scores: [{ detector: 'near', op: 'knn', rule: 'fixed:8', times, scores: values.map(v => Math.abs(v)), threshold: times.map(() => Math.abs(level)) }] }, 0);
+					scores: [{ detector: 'near', op: 'knn', rule: 'fixed:8', times, scores: values.map(v => Math.abs(v)), threshold: times.map(() => Math.abs(level)) },
+						{ detector: 'silent', op: 'knn', rule: 'fixed:8', times, scores: none, threshold: none }] }, 0); // its chart has no axis of values
 				const a = { detector: 'hot', peak_time: new Date(begin + span / 2).toISOString(), region: { column_from: 1, column_to: 2, row_from: 0, row_to: 0,
 					x0: level, x1: level + spread, y0: level, y1: level + spread, observed: 4000000, expected: level, llr: 12, p: 0.001 } };
 				const from = begin, to = begin + span;

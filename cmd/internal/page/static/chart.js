@@ -91,6 +91,7 @@ const Charts = (() => {
   function options(height, width, anomalies, range, series, bands, gutter) {
     const label = widest(["00:00:00.0", ...Array.from({ length: 12 }, (_, month) => day.format(new Date(2000, month, 28)))]);
     const end = Math.ceil(label / 2) + 2;
+    const beside = (u, labels) => Math.max(end, gutter(u, labels || []));
     return {
       width,
       height,
@@ -99,8 +100,8 @@ const Charts = (() => {
       bands,
       plugins: [spans(anomalies)],
       scales: { x: { time: true, range: (u, low, high) => (low == null ? range : [low, high]) } },
-      padding: [null, end, null, null],
-      axes: [axis({ values: clock, space: label + 8, incrs: steps, filter: (u, list) => list.map((t) => (t > u.scales.x.max ? null : t)) }), axis({ size: (u, labels) => Math.max(end, gutter(u, labels || [])), values: (u, list) => ticks(list) })],
+      padding: [null, end, null, (u, side, axes) => (axes[side] ? 0 : beside(u, []))], // without a value uPlot draws no axis of values
+      axes: [axis({ values: clock, space: label + 8, incrs: steps, filter: (u, list) => list.map((t) => (t > u.scales.x.max ? null : t)) }), axis({ size: beside, values: (u, list) => ticks(list) })],
       cursor: { sync: { key: "series" }, drag: { x: true, y: false } },
       legend: { live: true },
     };
