@@ -39,7 +39,7 @@ func bounds(t *testing.T, r *demoResult, least int) {
 	if 10*r.Grid.Followed < 9*r.Grid.SpotWindows {
 		t.Errorf("in %d of %d windows with a hot spot the region is on it", r.Grid.Followed, r.Grid.SpotWindows)
 	}
-	if r.FalseRate > 0.05 {
+	if r.FalseRate > 0.09 { // 0.05 is promised of several seeds together (TestDemoFindsAnySeed); some 9 a seed vary by 3
 		t.Errorf("%d false anomalies, %.2f per sensor-hour: %v", r.False, r.FalseRate, r.FalseBy)
 	}
 	if len(r.Lifecycle) > 0 {
@@ -222,12 +222,14 @@ func demoRecord(e *state.EventRow) output.Anomaly {
 func TestDemoFindsAnySeed(t *testing.T) {
 	seeds := []uint64{1, rand.Uint64(), rand.Uint64()}
 	planted, found := map[string]int{}, map[string]int{}
+	falseOnes, hours := 0, 0.0
 	for _, seed := range seeds {
 		_, r := foldAll(t, &demoOptions{sensors: 60, rate: 3000, seed: seed}, 60)
 		var table strings.Builder
 		r.table(&table)
 		t.Logf("seed %d\n%s", seed, table.String())
 		bounds(t, r, 20)
+		falseOnes, hours = falseOnes+r.False, hours+r.EventHours*float64(r.Sensors)
 		for name, k := range r.Kinds {
 			planted[name], found[name] = planted[name]+k.Planted, found[name]+k.Found
 		}
@@ -236,6 +238,9 @@ func TestDemoFindsAnySeed(t *testing.T) {
 		if 20*found[name] < 19*n {
 			t.Errorf("%s: of all seeds %d of %d found, fewer than 95 %%", name, found[name], n)
 		}
+	}
+	if float64(falseOnes) > 0.05*hours {
+		t.Errorf("of all seeds %d false anomalies in %.0f sensor-hours, more than one in 20", falseOnes, hours)
 	}
 }
 
