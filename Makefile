@@ -50,7 +50,7 @@ fleet-kit: device-kit ## bin/fleet: all that scripts/fleet.sh needs there, a bro
 vet-child: child ## vet and tests of the child's code, without a device, and of the image's root with a stand-in of the driver
 	$(CHILDENV) $(GO) vet -tags cuda ./cuda/...
 	LD_LIBRARY_PATH=$(CURDIR)/$(KIT)/lib $(CHILDENV) $(GO) test -vet=off -tags cuda ./cuda/device ./cuda/kernels
-	cd deploy/test/gpu && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./... -child $(abspath $(CHILD)) -kit $(CURDIR)/$(KIT)
+	cd deploy/test/gpu && $(GO) vet ./... && $(GO) test -vet=off -count=1 -v ./... -child $(abspath $(CHILD)) -kit $(CURDIR)/$(KIT)
 
 kernels: ## cuda/kernels/*.fatbin of the .cu beside them; needs nvcc 11.8, see cuda/kernels/gen
 	$(GO) generate ./cuda

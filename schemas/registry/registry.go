@@ -63,8 +63,6 @@ func (e *Error) Error() string {
 		return s + "it refuses the credentials that the AWS SDK finds: " + e.Err.Error()
 	case e.Glue && e.Status == http.StatusForbidden:
 		return s + "the role's policy does not allow glue:GetSchemaVersion: " + e.Err.Error()
-	}
-	switch {
 	case e.Token && e.Status == http.StatusUnauthorized:
 		return s + "it refuses the token: check schema_registry_token, or schema_registry_oauth_scope and schema_registry_oauth_audience: " +
 			e.Err.Error()

@@ -1,7 +1,6 @@
 package suggest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -22,10 +21,9 @@ import (
 
 const day = 24 * time.Hour
 
-// raises is how many higher thresholds are tried, and highest the largest factor.
 const (
-	raises  = 4
-	highest = 64. / 27
+	raises  = 4        // factors that bisect tries
+	highest = 64. / 27 // above all of them
 )
 
 // tally is what a detector did in the history.
@@ -59,14 +57,15 @@ func (o *outcome) total() (perDay float64, known bool) {
 	return perDay, known
 }
 
-// above reports whether there are surely more than most faults a day: the lower limit, at 99 %, of the mean of a Poisson distribution
-// with so many events, by Wilson and Hilferty's approximation. Few faults show little, some are real, and a raised threshold
+// above reports whether there are surely more than most faults a day. Few faults show little, some are real, and a raised threshold
 // hides them for good.
 func (o *outcome) above(most float64) bool {
 	total, known := o.total()
 	return known && o.atLeast(total) > most
 }
 
+// atLeast returns the lower limit of total, at 99 %: of the mean of a Poisson distribution with as many events as faults in the history,
+// by Wilson and Hilferty's approximation.
 func (o *outcome) atLeast(total float64) float64 {
 	n := 0.0
 	for i := range o.tallies {
@@ -318,9 +317,9 @@ func (h *history) raise(ctx context.Context, o *outcome, detect, own []settingsf
 	err := bisect(func(factor float64) (above bool, err error) {
 		more := slices.Clone(detect)
 		for _, c := range changes {
-			after := cmp.Or(higher(c.before, c.most, factor), c.before)
+			after := higher(c.before, c.most, factor)
 			more = put(more, settingsfile.Setting{Detector: c.name, Key: "threshold", Value: after})
-			if n := needed(after); n > c.history && after != c.before {
+			if n := needed(after); n > c.history {
 				more = put(more, settingsfile.Setting{Section: "Detectors", Detector: c.name, Key: "history", Value: strconv.Itoa(n),
 					Comment: "As many scores as show the rate of the raised threshold."})
 			}
@@ -559,7 +558,7 @@ func (h *history) estimated(o *outcome) {
 		if least < 3 {
 			text += fmt.Sprintf(" Series were judged for %s days in all, so it is a rough figure.", figure(least))
 		}
-		if total > h.m.c.Alarms && o.atLeast(total) <= h.m.c.Alarms {
+		if total > h.m.c.Alarms && !o.above(h.m.c.Alarms) {
 			text += fmt.Sprintf(" It is above the %s that were asked for, but not surely, so thresholds are as low as that allows: "+
 				"worker suggest -alarms %s has higher ones.", figure(h.m.c.Alarms), figure(h.m.c.Alarms/2))
 		} else if total > h.m.c.Alarms {

@@ -102,7 +102,7 @@ func WithoutMark(r io.Reader) (io.Reader, error) {
 
 var errEmpty = errors.New("the file is empty: its first line has to name the columns")
 
-// cutOff adds to the error of a compressed file without its end what that is.
+// cutOff says of an end that comes too early that the compressed file lacks its own.
 func cutOff(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the end of the compressed file is missing: %w", err)

@@ -100,7 +100,7 @@ const Charts = (() => {
       bands,
       plugins: [spans(anomalies)],
       scales: { x: { time: true, range: (u, low, high) => (low == null ? range : [low, high]) } },
-      padding: [null, end, null, (u, side, axes) => (axes[side] ? 0 : beside(u, []))], // without a value uPlot draws no axis of values
+      padding: [null, end, null, (u, side, axes) => (axes[side] ? 0 : beside(u))], // without a value uPlot draws no axis of values
       axes: [axis({ values: clock, space: label + 8, incrs: steps, filter: (u, list) => list.map((t) => (t > u.scales.x.max ? null : t)) }), axis({ size: beside, values: (u, list) => ticks(list) })],
       cursor: { sync: { key: "series" }, drag: { x: true, y: false } },
       legend: { live: true },
