@@ -160,12 +160,15 @@ func (o *outliersOptions) run(ctx context.Context, way int) error {
 	for _, i := range top.SolvingSet {
 		r.SolvingSet = append(r.SolvingSet, n.Number(i))
 	}
+	if err := o.print(&r); err != nil { // first: a file that cannot be written loses no result
+		return err
+	}
 	if o.solvingSet != "" {
 		if err := o.writeSet(n, top.SolvingSet); err != nil {
 			return fmt.Errorf("outliers: -solving-set: %w", err)
 		}
 	}
-	return o.print(&r)
+	return nil
 }
 
 // find runs the search and shows its progress.

@@ -185,12 +185,15 @@ func (o *regionsOptions) run(ctx context.Context) error {
 		r.Observed += float64(c) / m.countUnit
 		r.Baseline += float64(m.grid.Baseline[i]) / m.baselineUnit
 	}
+	if err := o.print(&r); err != nil { // first: a file that cannot be written loses no result
+		return err
+	}
 	if o.picture != "" {
 		if err := writeFile(o.picture, func(w io.Writer) error { return o.draw(w, m, &r) }); err != nil {
 			return fmt.Errorf("regions: -map: %w", err)
 		}
 	}
-	return o.print(&r)
+	return nil
 }
 
 // rowBytes is the memory of a row: its values, and with a cell for each x and y what finds these.

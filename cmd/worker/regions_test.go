@@ -208,3 +208,27 @@ func TestRegionsRefuses(t *testing.T) {
 		t.Errorf("stopped: exit %d", code)
 	}
 }
+
+// TestResultBesideAFile: a file that cannot be written is an error, and the result of the search is printed nevertheless.
+func TestResultBesideAFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "t.csv")
+	var rows [][]float64
+	for i := range 100 {
+		rows = append(rows, []float64{float64(i % 10), float64(i / 10), float64(i % 7)})
+	}
+	writeTable(t, path, []string{"x", "y", "n"}, rows)
+	for name, run := range map[string]func(t terminal) int{
+		"regions": func(t terminal) int {
+			return t.regions(context.Background(), []string{path, "-count", "n", "-baseline", "1", "-replicates", "0", "-json", "-map", dir})
+		},
+		"outliers": func(t terminal) int {
+			return t.outliers(context.Background(), []string{path, "-n", "2", "-k", "1", "-algorithm", "SolvingSet", "-json", "-solving-set", dir})
+		},
+	} {
+		term, out, errs := console()
+		if code := run(term); code != exitFailed || !strings.Contains(out.String(), `"`+name+`":[`) || !strings.Contains(errs.String(), dir) {
+			t.Errorf("%s: exit %d, printed %s, %s", name, code, out, errs)
+		}
+	}
+}
