@@ -151,7 +151,7 @@ type leaves struct {
 	names  []byte // one behind the other
 	ends   []int  // of the names
 	values []float64
-	until  []int // of several readings: how many leaves there are with each one's
+	until  []int // of several readings: how many leaves there are up to the end of each
 	// known are names without a repetition, the names of a reading before. seen helps to find one.
 	known  []byte
 	bounds []int

@@ -237,7 +237,7 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 	const units = 1000
 	first := int64(max(1, len(lengths)/4)) * units
 	progress.Total.Store(first + int64(len(lengths)-1)*units)
-	before, each := int64(0), first // units done before the present length, and the present length's
+	before, each := int64(0), first // units done before the present length, and units of the present length
 	run := detectors.NewHelpers(o.workers - 1).Parallel(ctx)
 	parallel := func(n int, f func(i int)) {
 		done := make(chan struct{}, n)

@@ -436,7 +436,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 
 // newestSide returns the side on which the last row of a score is of what the rows before it let expect; 0: it is not known. Learned rules
 // compare anomalies by it: the reading that deviates most may be an old one, on either side of a shape.
-// part and contribution are the score's.
+// part and contribution belong to the score.
 func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detectors.Part, contribution []float64) anomaly.Side {
 	d, last := p.Detector, rows.Row(i)
 	field, newest := anomaly.Largest(contribution), part.Newest

@@ -80,7 +80,7 @@ func (c *Config) Mappings() (list []*Config) {
 // MappingOf returns the name of a topic's mapping; "" without one.
 func (c *Config) MappingOf(topic string) string { return c.ForTopic(topic).mappingName }
 
-// MappingName returns the name of the mapping whose settings these are; "" if they are no mapping's.
+// MappingName returns the name of the mapping whose settings these are; "" outside of mappings.
 func (c *Config) MappingName() string { return c.mappingName }
 
 // MappingPrefix begins the names of the variables of these settings: a mapping's prefix, or Prefix.
@@ -138,7 +138,7 @@ func (c *Config) addMappings(vars, given map[string]string, file *fileOfSettings
 		faults = append(faults, Fault{Name: f.Name, Problem: f.Problem, Fix: f.Fix})
 	}
 	for _, name := range unknown {
-		if given[name] == "" { // misnamed reports the file's
+		if given[name] == "" { // misnamed reports a name of the file
 			continue
 		}
 		f := Fault{Name: name, Problem: "no such setting of a mapping", Fix: "see docs/configuration.md"}

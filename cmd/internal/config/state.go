@@ -279,7 +279,7 @@ func (c *Config) StateSettings(ks *state.Config) []processor.StateSettings {
 		}
 		list = append(list, s)
 	}
-	for i := range c.Detectors { // an ensemble's fingerprint contains its members' and their windows'
+	for i := range c.Detectors { // the fingerprint of an ensemble contains the fingerprints of its members and their windows
 		for j := range c.Detectors {
 			e, m := &c.Detectors[i], &c.Detectors[j]
 			if !slices.Contains(e.Members, m.Name) {

@@ -27,7 +27,7 @@ import (
 // Suite is a file of a user's tests: each gives records, and what is expected of them.
 type Suite struct {
 	Config   string    `yaml:"config"`   // settings file, from the folder of the suite
-	Settings yaml.Node `yaml:"settings"` // in the form of a settings file; they override the file's
+	Settings yaml.Node `yaml:"settings"` // in the form of a settings file; they override the settings of Config
 	Tests    []Test    `yaml:"tests"`
 
 	dir string
