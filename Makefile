@@ -6,6 +6,8 @@ PACKAGES  ?= ./...
 # One package at a time: two clusters at once starve each other on two cores.
 TESTFLAGS ?= -p 1 -timeout 35m
 FUZZTIME  ?= 20s
+# The same for all builds: no package is compiled twice, for the Dockerfile's test either.
+export GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
 
@@ -15,7 +17,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-13s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels deploy pictures test quick long race fuzz lint vuln fmt demo quality bench faults soak up packages packages-test compose-test cluster-test arm-test release module image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels deploy test-kubernetes test-connect test-image test-metrics test-browser touched pictures test quick long race fuzz lint vuln fmt demo quality bench faults soak up packages packages-test compose-test cluster-test arm-test release module image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -63,13 +65,20 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 	ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
+# The checks that CI leaves out where no change touches what they check.
+TOUCHED := test-kubernetes test-connect test-metrics compose-test cluster-test packages-test release
+
 # Modules of their own, so that neither Prometheus nor Kubernetes nor a browser is a dependency of the worker.
-deploy: ## tests of deploy: alerts by promtool, dashboards against a running worker, manifests against their schemas, pipelines on a broker, Kafka Connect into PostgreSQL, the page in Chromium, the release's image
-	cd deploy/test/kubernetes && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
-	cd deploy/test/connect && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
-	cd deploy/test/image && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
-	cd deploy/test/metrics && $(GO) vet -tags remove_all_sd ./... && $(GO) test -vet=off -count=1 -tags remove_all_sd ./...
-	cd deploy/test/browser && $(GO) vet ./... && $(GO) test -vet=off -count=1 -v ./...
+deploy: test-kubernetes test-connect test-image test-metrics test-browser ## tests of deploy, each a target of its own: manifests and chart against their schemas; pipelines on a broker, Kafka Connect into PostgreSQL; the release's image; alerts by promtool, dashboards against a running worker; the page in Chromium
+
+test-metrics: TAGS = -tags remove_all_sd
+test-browser: VERBOSE = -v
+test-kubernetes test-connect test-image test-metrics test-browser: test-%:
+	cd deploy/test/$* && $(GO) vet $(TAGS) ./... && $(GO) test -vet=off -count=1 $(VERBOSE) $(TAGS) ./...
+	$(if $(filter $@,$(TOUCHED)),.ci/passed.sh -write $@)
+
+touched: ## the checks of the deployment of which a file is not as it was when they last passed (.ci/passed)
+	for check in $(TOUCHED); do if .ci/passed.sh $$check; then echo "$$check: passed as it is"; else $(MAKE) $$check || exit 1; fi; done
 
 pictures: ## docs/pictures, of the page and of the demo: look at each before it is committed; needs Chromium
 	mkdir -p docs/pictures
@@ -141,12 +150,15 @@ release: packages ## the same twice, which has to give the same bytes
 	scripts/release.sh bin/release.again
 	diff -r bin/release bin/release.again
 	rm -rf bin/release.again
+	.ci/passed.sh -write release
 
 compose-test: ## docker-compose.yml on a Docker of its own: built, started, scaled, killed, deleted; needs root and Debian
 	scripts/compose-test.sh
+	.ci/passed.sh -write compose-test
 
 cluster-test: ## manifests and chart on a Kubernetes of its own: applied, upgraded, rolled back, scaled, drained; needs root and Debian
 	scripts/cluster-test.sh
+	.ci/passed.sh -write cluster-test
 
 # The tests of sst and threshold take more than four minutes each there.
 arm-test: ## tests of the detectors' arithmetic and of small ops without amd64's assembly, for arm64, emulated; needs qemu-user
@@ -155,6 +167,7 @@ arm-test: ## tests of the detectors' arithmetic and of small ops without amd64's
 
 packages-test: packages ## installs, starts, upgrades and removes them in a Debian with systemd; needs root and Debian
 	scripts/packages-test.sh bin/release
+	.ci/passed.sh -write packages-test
 
 # It has no public home yet, and so a path that go install does not find.
 module: ## gives the module the path MODULE, such as example.com/odradek, in all files that name it

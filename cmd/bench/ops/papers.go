@@ -220,7 +220,79 @@ func (b *Bench) LOFBins(ctx context.Context) (rows []testbed.Row, err error) {
 			*last = last.Noted("rank correlation with exact LOF %.2f", correlation(ranksOf(scores[binsFrom:]), ranks))
 		}
 	}
-	return rows, nil
+	batches, err := b.onExecutors(func(e detectors.Executor, where string) (rows []testbed.Row, err error) {
+		for _, window := range []int{128, 1024} {
+			for _, cells := range []int{0, 20, 100} {
+				r, err := b.binsBatch(ctx, e, x, window, cells, where)
+				if err != nil {
+					return rows, err
+				}
+				rows = append(rows, r)
+			}
+		}
+		return rows, ctx.Err()
+	})
+	return append(rows, batches...), err
+}
+
+// binsBatch measures Execute of windows of the stream, each with the virtual points of all points before it and one point to score.
+func (b *Bench) binsBatch(ctx context.Context, e detectors.Executor, x []float64, window, cells int, where string) (r testbed.Row, err error) {
+	d, err := lof.New(lof.OpParams{Window: window, K: binsK, Cells: cells})
+	if err != nil {
+		return r, err
+	}
+	tasks, in := min(16_384, 1<<22/window), 0 // in: points of the summary
+	if where == oneCore {                     // a core has no more work at once
+		tasks = 256
+	}
+	var bins *detectors.BinParams
+	if s, ok := d.(detectors.Summarizer); ok {
+		bins = s.Summary(2)
+	}
+	batch := e.Batch()
+	defer e.Release(batch)
+	params, state := batch.Put(d.Params()), []float64(nil)
+	size, _ := d.Size(detectors.View{Dim: 2, Rows: window, Fresh: 1})
+	for i := range tasks {
+		begin := len(x)/4 + i*(len(x)/4-window)/tasks // in the second half of the stream
+		t := detectors.Task{Op: d.Op(), Dim: 2, Fresh: 1, Params: params}
+		var p []float32
+		t.X, p = batch.GrowF32(2 * window)
+		for j := range p {
+			p[j] = float32(x[2*begin+j])
+		}
+		if bins != nil {
+			for ; in < begin; in++ {
+				state = bins.Add(state, x[2*in:][:2])
+			}
+			t.Bins, p = batch.GrowF32(3 * bins.Count(state))
+			bins.Pack(p, state, []float64{0, 0})
+		}
+		batch.GrowOutputs(&t, size)
+		batch.Tasks = append(batch.Tasks, t)
+	}
+	name := fmt.Sprintf("batch of %d, w=%d BINS=%d, %s", tasks, window, cells, where)
+	b.Say("%s", name)
+	execute := func() {
+		if failed := e.Execute(ctx, batch); failed != nil {
+			err = failed
+		}
+	}
+	execute()
+	rate := 0.0
+	if where == oneCore {
+		n := 0
+		took := processorTime(func() {
+			for began := time.Now(); time.Since(began) < b.Span(time.Second) && err == nil; n++ {
+				execute()
+			}
+		})
+		rate = float64(n*tasks) / took
+	} else {
+		ns, _ := perItem(b.Span(time.Second), tasks, execute)
+		rate = 1e9 / ns
+	}
+	return testbed.NewRow(name, rate, "points/s").Noted("Execute alone, %d KB", 4*(len(batch.In)+len(batch.Out))>>10), err
 }
 
 // SSTTasks measures change scores by the number of tasks in a batch, one batch at a time.

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Checks of the deployment that take minutes each run in CI where a change touches what they check, and else not again, as `go test`
+# does with its cache: .ci/passed has for each a hash of the files that it passed with last.
+#
+#   .ci/passed.sh NAME          # exits with 0 where the files of NAME are the ones that it passed with
+#   .ci/passed.sh -write NAME   # writes their hash; the check's target of the Makefile does so when it has passed
+set -euo pipefail
+cd "$(dirname "$0")/.."
+write=
+if [[ ${1:-} == -write ]]; then
+	write=yes
+	shift
+fi
+engine=(Dockerfile .dockerignore scripts/engine.sh scripts/debian-root.sh)
+case ${1:-} in
+test-kubernetes) files=(deploy/kubernetes deploy/helm deploy/test/kubernetes docs/configuration.md) ;;
+test-connect) files=(deploy/connect deploy/test/connect schemas) ;;
+test-metrics) files=(deploy/prometheus deploy/grafana deploy/test/metrics processor/metrics docs/metrics.md) ;;
+compose-test) files=("${engine[@]}" docker-compose.yml deploy/prometheus deploy/grafana deploy/test/compose scripts/compose-test.sh) ;;
+cluster-test) files=("${engine[@]}" deploy/kubernetes deploy/helm deploy/test/cluster scripts/cluster-test.sh) ;;
+packages-test) files=(scripts/debian-root.sh deploy/packages deploy/systemd scripts/packages-test.sh) ;;
+release) files=(scripts/release.sh deploy/packages deploy/helm go.mod) ;;
+*)
+	echo "passed.sh: no check is named \"${1:-}\"" >&2
+	exit 2
+	;;
+esac
+hash=$(git ls-files -z -- "${files[@]}" | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c1-64)
+if [[ $write ]]; then
+	{ grep -v "^$1 " .ci/passed || true; echo "$1 $hash"; } | LC_ALL=C sort >.ci/passed.new
+	mv .ci/passed.new .ci/passed
+else
+	grep -qx "$1 $hash" .ci/passed
+fi
