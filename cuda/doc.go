@@ -146,14 +146,15 @@
 //
 // # Solving sets
 //
-// Op solvingset has no kernel: sets are mined and points are scored on the CPU. A series' set is its carry: with windows of 4,096 and
-// the other defaults 256 points of 16 values, 16 KB, which every task reads and returns; a set is mined every 1,024 rows. Measured
-// beside an H200 with 16 cores, packing and transfers included (BenchmarkSolvingSets): the CPU scores 602,000 points a second and
-// mines 254 sets. Knn_before, with the set as rows and nothing to return, scores 366,000: copies are the limit, so scores stay on
-// the CPU. As models, sets need no copies, but the directory of models is searched one by one: with 10,000 of them knn_reference
-// scores 21,000. All weights of a window, of which a set has some, take the device 1/24,700 s. So mining there would
-// make the op 3.2 times as fast, 588,000 rows a second instead of 182,000. It needs a kernel of the algorithm itself: the set is its
-// result, in float64, to the bit. There is none.
+// A device mines the sets of op solvingset, and the CPU has the tasks that only score, by the lengths of their rows (setClass). A
+// series' set is its carry: with windows of 4,096 and the other defaults 256 points of 16 values, 16 KB, which every task reads and
+// returns; a set is mined every 1,024 rows. Measured beside an H200 with 16 cores, packing and transfers included
+// (BenchmarkSolvingSets): the CPU scores 602,000 points a second and mines 254 sets. Knn_before, with the set as rows and nothing to
+// return, scores 366,000: copies are the limit, so scores stay on the CPU. As models, sets need no copies, but the directory of models
+// is searched one by one: with 10,000 of them knn_reference scores 21,000.
+//
+// The next task of a series whose set a device mines waits for another round. The kernel takes windows of which all pairs of points have
+// at most 2^31 values (setPairs), such as 11,585 points of 16: sets of larger ones are mined on the CPU, by all cores and a tree.
 //
 // # What was tried
 //

@@ -101,7 +101,7 @@ type Case struct {
 	Fresh []int
 	Bins  []float32
 	Bench bool // also a benchmark
-	CPU   bool // of a kind that kernels need not take
+	CPU   bool // kernels need not take all of its tasks
 }
 
 // Shape gives the dimensions of a benchmark: many tasks of one detector, of equal size. Results

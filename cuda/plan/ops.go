@@ -69,6 +69,7 @@ var plans = [...]*opPlan{
 	&scanPlan,
 	&topnPlan,
 	&arPlan,
+	&setPlan,
 }
 
 var (

@@ -48,7 +48,7 @@ func follow(e detectors.Executor, op detectors.Op) *placements {
 }
 
 // scored counts the tasks of a case, each executed in a separate batch. Some ops' kernels take only some of its
-// methods: where optional, the CPU may score them.
+// methods, or of its tasks: where optional, the CPU may score the others.
 func (p *placements) scored(name string, tasks int, optional bool) {
 	if p == nil {
 		return
@@ -56,10 +56,12 @@ func (p *placements) scored(name string, tasks int, optional bool) {
 	now := p.e.Placed()
 	delta := now.less(p.at)
 	p.at = now
-	if !optional || delta.Device > 0 {
-		p.tasks += tasks
-		p.sum = Placed{p.sum.Device + delta.Device, p.sum.Declined + delta.Declined, p.sum.CPU + delta.CPU}
+	counted := delta
+	if optional {
+		counted.CPU = delta.Declined
 	}
+	p.tasks += int(counted.Device + counted.CPU)
+	p.sum = Placed{p.sum.Device + counted.Device, p.sum.Declined + counted.Declined, p.sum.CPU + counted.CPU}
 	if delta.Device+delta.CPU != uint64(tasks) {
 		p.faultf("%s: of %d tasks the device scored %d and the CPU %d", name, tasks, delta.Device, delta.CPU)
 	}

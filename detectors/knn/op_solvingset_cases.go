@@ -13,7 +13,9 @@ func setCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	add := func(p SolvingSetParams, dim, extra int, fresh []int, values ...signals.Signal) *detectors.Case {
 		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(NewSolvingSet(p)), dim, extra, fresh, values...))
-		return &cases[len(cases)-1]
+		c := &cases[len(cases)-1]
+		c.CPU = true // tasks that mine no set
+		return c
 	}
 	// Chains of tasks of which some mine and others do not; models of all of the set, and of some.
 	for _, s := range signals.All(rng) {
