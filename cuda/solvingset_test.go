@@ -54,11 +54,20 @@ func solvingSets(t *testing.T, o Options, shapes, most int) {
 			t.Fatal(err)
 		}
 		dim, rows := 1+rng.IntN(min(5, 64/p.Embed)), p.Window+p.Embed+200
-		kinds := signals.All(rng)
+		level, run, noise, kinds := 0.0, 5+rng.IntN(p.Window), math.Pow(10, -6*rng.Float64()), signals.All(rng)
+		kinds = append(kinds, signals.Signal{Name: "levels", At: func(int, int) float64 {
+			if rng.IntN(run) == 0 {
+				level = math.Pow(10, 9*rng.Float64()) * rng.NormFloat64()
+			}
+			if rng.IntN(20*run) == 0 {
+				return level + 1e6*rng.NormFloat64()
+			}
+			return level + noise*float64(rng.IntN(40)/2)
+		}})
 		x := make([]float64, 0, rows*(dim+1))
 		name, columns, at := fmt.Sprintf("%+v", p), make([]signals.Signal, dim), 1.7e15
 		for c := range columns {
-			columns[c] = kinds[rng.IntN(len(kinds))]
+			columns[c] = kinds[min(rng.IntN(len(kinds)*3/2), len(kinds)-1)]
 			name += ", " + columns[c].Name
 		}
 		hole := rng.IntN(3) * rng.IntN(20) // about as many values are missing of a thousand
@@ -70,7 +79,7 @@ func solvingSets(t *testing.T, o Options, shapes, most int) {
 			for _, s := range columns {
 				v := s.At(i, rows)
 				if rng.IntN(1000) < hole {
-					v = []float64{math.NaN(), math.Inf(1), 1e300}[rng.IntN(3)]
+					v = []float64{math.NaN(), math.Inf(1), 1e300, 2e38}[rng.IntN(4)]
 				}
 				x = append(x, v)
 			}
