@@ -59,7 +59,8 @@ func (r *Rows) Near(fresh int) (near Rows, origin []float64) {
 // ChangesLevel reports whether a row of x and then y, floats by their bits, is at another level than the centers: much
 // farther from one of them than from the rows just before it, with hardly any value of the window in between. Noise, waves,
 // trends, walks and single spikes are not. wide says which rows: the last fresh ones or all; and whether a
-// change counts that is just entering or leaving the window, as does a spike there.
+// change counts that is just entering or leaving the window, as does a spike there. Devices make the same comparisons for
+// WideSet (cuda/kernels/solvingset_level.h).
 func ChangesLevel(wide Wide, x, y []uint64, dim, fresh int, centers []float64) bool {
 	rows := (len(x) + len(y)) / dim
 	var memory span

@@ -149,7 +149,7 @@ const (
 // point, scores are NaN until a model is mined again.
 //
 // The search for the solving set is on one core, and what several cores search does not depend on their number, so the
-// model is the same on every host.
+// model is the same on every host, and on a device to the bit (cuda/kernels/solvingset.cu).
 //
 // With MineInterval or MaxAge the detector is detectors.Timed: a row begins with its time.
 //

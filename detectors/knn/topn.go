@@ -217,7 +217,8 @@ func (m *mining) nearest(i int, nn []float64) []float64 {
 }
 
 // push puts d into nn, a heap of the m.others smallest distances with the largest first. It
-// returns the heap and by how much the sum of its distances grew.
+// returns the heap and by how much the sum of its distances grew. Devices keep the same heap, because the order of
+// its distances decides the last bits of a bound (cuda/kernels/solvingset_search.h).
 func (m *mining) push(nn []float64, d float64) ([]float64, float64) {
 	if len(nn) < m.others {
 		nn = append(nn, d)
