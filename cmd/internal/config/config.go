@@ -68,6 +68,9 @@ type Config struct {
 	mapped []mapped // by name
 	inputs *FoundTopics
 
+	// again parses the same texts with another value of a variable.
+	again func(name, value string) (*Config, []Fault)
+
 	// Of the settings of a mapping:
 	mappingName string
 	root        *Config  // the settings outside of mappings

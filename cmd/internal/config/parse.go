@@ -25,9 +25,20 @@ func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 
 // parse is Parse; without mappings it ignores those that there are.
 func parse(environ []string, withMappings bool) (c *Config, faults, warnings []Fault) {
-	c = &Config{inputs: new(FoundTopics)}
 	given := own(environ)
-	file := readSettingsFile(given[configSetting])
+	return parseGiven(environ, given, readSettingsFile(given[configSetting]), withMappings)
+}
+
+// parseGiven is parse of the variables that environ gives, or that are given in place of them, and of a settings file.
+func parseGiven(environ []string, given map[string]string, file *fileOfSettings, withMappings bool) (c *Config, faults, warnings []Fault) {
+	c = &Config{inputs: new(FoundTopics)}
+	c.again = func(name, value string) (*Config, []Fault) {
+		changed := maps.Clone(given)
+		changed[name] = value
+		same := &fileOfSettings{path: file.path, mode: file.mode, lines: map[string]int{}, parsed: file.parsed}
+		other, faults, _ := parseGiven(environ, changed, same, withMappings)
+		return other, faults
+	}
 	vars := file.under(given)
 	known := c.read(maps.Clone(vars), given, file, &faults)
 	before := slices.Clone(faults)

@@ -140,6 +140,28 @@ func (c *Config) Expanded() (preset string, list []string) {
 	return c.Detect.Preset, list
 }
 
+// WithSensitivity returns the settings that the environment and the settings file of c would be with another sensitivity of the
+// preset. A file that has changed since is not read again.
+func (c *Config) WithSensitivity(sensitivity string) (*Config, error) {
+	other, faults := c.again(Prefix+"SENSITIVITY", sensitivity)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("config: %s", faults[0])
+	}
+	other.inputs = c.inputs
+	return other, nil
+}
+
+// SensitivityLine returns the line that sets a sensitivity, of the settings file; without one, or where a variable sets it now, the
+// variable.
+func (c *Config) SensitivityLine(sensitivity string) string {
+	name := Prefix + "SENSITIVITY"
+	variable := func(s setting) bool { return s.name == name && s.source == "env" }
+	if c.Program.ConfigFile != "" && !slices.ContainsFunc(c.settings, variable) {
+		return "sensitivity: " + sensitivity
+	}
+	return name + "=" + sensitivity
+}
+
 // sensitive returns a preset's threshold at a sensitivity. A rate of false alarms is divided or multiplied by rateFactor; what a bound
 // has above a quantile, or all of a fixed one, by boundFactor. A score of op band is -ln of a probability, so the factor of its rate is a
 // difference of its bound.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -162,5 +164,45 @@ func TestSensitivity(t *testing.T) {
 	_, faults, _ := Parse(minimal("ODRADEK_SENSITIVITY=high", "ODRADEK_DETECTORS=x", "ODRADEK_DETECTOR_X_OP=knn"))
 	if len(faults) != 1 || faults[0].Name != "ODRADEK_SENSITIVITY" {
 		t.Errorf("with detectors by name: %v", faults)
+	}
+}
+
+// TestWithSensitivity: another sensitivity of settings of a file that has changed since; a variable that sets it is overridden, too.
+func TestWithSensitivity(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const text = "group: g\nkey_field: id\ntime_field: at\nvalue_fields: [v]\nformat: json\ntopics: [in]\nsensitivity: low\n"
+	for _, variable := range []string{"", "ODRADEK_SENSITIVITY=normal"} {
+		write(text)
+		c, faults, _ := Parse([]string{"ODRADEK_CONFIG=" + file, variable})
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		line := "sensitivity: high"
+		if variable != "" {
+			line = "ODRADEK_SENSITIVITY=high"
+		}
+		if got := c.SensitivityLine("high"); got != line {
+			t.Errorf("%s: the line is %q", variable, got)
+		}
+		write("preset: none\n")
+		high, err := c.WithSensitivity("high")
+		if err != nil || high.Detect.Sensitivity != "high" || c.Detect.Sensitivity == "high" {
+			t.Fatalf("%v: %+v", err, high)
+		}
+		if a, b := c.Detectors[0].Alarm.Threshold, high.Detectors[0].Alarm.Threshold; a == b {
+			t.Errorf("%s: %s in both", c.Detectors[0].Name, a)
+		}
+		if high.Mapping.KeyField != "id" {
+			t.Errorf("other settings are lost: %+v", high.Mapping)
+		}
+	}
+	c, _, _ := Parse(minimal("ODRADEK_DETECTORS=x", "ODRADEK_DETECTOR_X_OP=knn"))
+	if _, err := c.WithSensitivity("high"); err == nil || !strings.Contains(err.Error(), "ODRADEK_SENSITIVITY") {
+		t.Errorf("without a preset: %v", err)
 	}
 }
