@@ -161,9 +161,7 @@ func (t *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 func (t *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
 	p := &t.parts[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
-	b := &topicRows{dec: t.c.Decoder.Clone(), split: schemas.NewSplitter(t.c.Series), state: t.c.State,
-		reading: schemas.Reading{Partition: tp.Partition}}
-	b.reset()
+	b := newTopicRows(t.c, tp.Partition)
 	next := p.First
 	flush := func() error {
 		t.mu.Lock()
@@ -215,6 +213,13 @@ type topicRows struct {
 	split   *schemas.Splitter
 	state   *state.Config
 	reading schemas.Reading
+}
+
+func newTopicRows(c *TopicConfig, partition int32) *topicRows {
+	r := &topicRows{dec: c.Decoder.Clone(), split: schemas.NewSplitter(c.Series), state: c.State,
+		reading: schemas.Reading{Partition: partition}}
+	r.reset()
+	return r
 }
 
 func (r *topicRows) reset() {

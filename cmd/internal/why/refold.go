@@ -1,7 +1,6 @@
 package why
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -21,23 +20,11 @@ type folded struct {
 	events []state.EventRow
 }
 
-// foldConfig returns the configuration of a fold of one series by some of the detectors. Samples of other series only move the
-// watermark. Keys are neither limited nor in groups.
+// foldConfig returns the configuration of a fold of one series by some of the detectors.
 func (c *Config) foldConfig(key []byte, reads func(detector int) bool, watch func(*state.Watched)) *state.Config {
-	s := *c.State
-	s.Detectors = slices.Clone(s.Detectors)
-	readBy := func(d series.DetectorConfig) bool { return d.Ensemble == nil && (d.Keys == nil || d.Keys(key)) }
-	isRead := slices.ContainsFunc(c.State.Detectors, readBy)
-	for i := range s.Detectors {
-		d := &s.Detectors[i]
-		before := d.Keys
-		if isRead { // else the series is known by its patterns, because it may fall silent, and others with it
-			d.Patterns = nil
-		}
-		d.Keys = func(k []byte) bool { return reads(i) && bytes.Equal(k, key) && (before == nil || before(k)) }
-	}
-	s.MaxKeys, s.Grouping, s.Blocks, s.Watch = 0, nil, false, watch
-	return &s
+	s := backtest.OfSeries(c.State, key, reads)
+	s.Watch = watch
+	return s
 }
 
 // fold folds samples, the first of which is of the record at offset first, or of a later one.
