@@ -148,6 +148,7 @@ func (w *worker) explore(ctx context.Context, client *kafka.Client, registry *re
 	if err != nil {
 		return nil, err
 	}
+	cfg.Backtests = &page.Backtests{Started: w.settings.Started(), Settings: w.settings.Settings, Registry: registry}
 	e, stop := page.Start(ctx, cfg)
 	w.explorer.Store(e)
 	read := page.Records(w.settings.Started, client, registry)

@@ -27,6 +27,8 @@ type DataSource interface {
 	Series(ctx context.Context, q *SeriesQuery) (*Series, error)
 	// Blocks reads what the detector of an anomaly made of the window that its peak was scored in.
 	Blocks(ctx context.Context, id string) (*Blocks, error)
+	// Backtest compares the settings in force with another sensitivity on the records of a series.
+	Backtest(ctx context.Context, q *BacktestQuery) (*Backtest, error)
 	// Feedback returns the records of feedback, newest first.
 	Feedback() FeedbackList
 	// WriteFeedback writes a record of feedback, and returns it with its id.

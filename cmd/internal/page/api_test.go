@@ -27,6 +27,8 @@ const documentFile = "../../../docs/openapi.json"
 type group struct {
 	asked []any
 	err   error
+
+	wait, gone chan struct{} // closed when a backtest has begun, and when its client has gone; nil: it does not wait
 }
 
 func (g *group) Await(context.Context) {}
@@ -61,6 +63,18 @@ func (g *group) Series(_ context.Context, q *SeriesQuery) (*Series, error) {
 func (g *group) Blocks(_ context.Context, id string) (*Blocks, error) {
 	g.asked = append(g.asked, id)
 	return &Blocks{Anomaly: id, Heatmap: &Heatmap{Cells: [][]int{{0, 255}}}, Grid: &Grid{Columns: 2}, Notes: []string{}}, g.err
+}
+
+func (g *group) Backtest(ctx context.Context, q *BacktestQuery) (*Backtest, error) {
+	g.asked = append(g.asked, *q)
+	if g.wait != nil {
+		close(g.wait)
+		<-ctx.Done()
+		close(g.gone)
+	}
+	s := BacktestSide{AlarmsPerDay: none, Anomalies: []BacktestAnomaly{{Detector: "near"}}}
+	return &Backtest{Key: q.Key, Before: s, After: s, Cut: "x", Fields: []string{"value"}, Times: []float64{1}, Low: [][]Number{{none}},
+		High: [][]Number{{2}}, Notes: []string{}}, g.err
 }
 
 func (g *group) Feedback() FeedbackList {
@@ -235,7 +249,8 @@ func (s schema) faults(all map[string]schema, v any, at string) (faults []string
 // examples are values of the parameters.
 var examples = map[string]string{"state": "open", "series": "pump-*", "detector": "near", "min_severity": "50",
 	"from": "2026-03-01T00:00:00Z",
-	"to":   "2026-03-02T00:00:00Z", "limit": "10", "key": "pump-1", "anomaly": "6e", "samples": "100", "id": "a"}
+	"to":   "2026-03-02T00:00:00Z", "limit": "10", "key": "pump-1", "anomaly": "6e", "samples": "100", "id": "a",
+	"topic": "in", "partition": "0", "sensitivity": "high"}
 
 // TestQueries: parameters reach the Explorer, and each that is wrong is named.
 func TestQueries(t *testing.T) {
@@ -268,6 +283,9 @@ func TestQueries(t *testing.T) {
 		{"/blocks", "name the anomaly"},
 		{"/series?key=a&samples=0", "from 1 to 20000"},
 		{"/series?key=a;b", "cannot be read"},
+		{"/backtest?sensitivity=high", "name the series"}, {"/backtest?key=a", "use low, normal or high"},
+		{"/backtest?key=a&sensitivity=higher", "use one of low, normal, high"},
+		{"/backtest?key=a&sensitivity=low&samples=99", "from 100 to 100000"},
 	} {
 		if code, answer := request(h, "GET", c.target, ""); code != 400 || !strings.Contains(fmt.Sprint(answer["error"]), c.want) {
 			t.Errorf("%s: %d %v, want %q", c.target, code, answer, c.want)
@@ -326,7 +344,8 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	h, _ := apiHandler(Access{Token: "secret"})
-	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/shadow.js", "/records.js", "/app.css",
+	for _, path := range []string{"/", "/app.js", "/chart.js", "/grids.js", "/worker.js", "/shadow.js", "/records.js", "/backtest.js",
+		"/app.css",
 		"/uplot.min.js", "/uplot.min.css",
 		"/openapi.json", "/healthz"} {
 		if code, _ := request(h, "GET", path, ""); code != 200 {

@@ -14,7 +14,7 @@ type limits struct {
 	read, write, idle time.Duration
 }
 
-// The answer of a page waits longest for the brokers (seriesTimeout). A profile lasts as long as it is asked for.
+// The answer of a page takes backtestTimeout at most. A profile lasts as long as it is asked for.
 var (
 	usualLimits   = limits{connections: 256, read: 10 * time.Second, write: time.Minute, idle: 2 * time.Minute}
 	profileLimits = limits{connections: 32, read: 10 * time.Second, write: 10 * time.Minute, idle: 2 * time.Minute}

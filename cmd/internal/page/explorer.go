@@ -27,7 +27,8 @@ import (
 //
 // The anomalies and feedback topics are read only on demand: from a request until idle later, in one
 // goroutine (Run). Memory is bounded (store). A series is read when it is asked for, one at a time, in the request's own
-// goroutine, 64 MiB at most (series.go); so is the block of an anomaly, 16 MiB at most (blocks.go).
+// goroutine, 64 MiB at most (series.go); so is the block of an anomaly, 16 MiB at most (blocks.go), and a backtest, one at a time beside
+// these (backtest.go).
 
 // Config says which topics an Explorer reads.
 type Config struct {
@@ -42,6 +43,7 @@ type Config struct {
 	Blocks    string          // topic; "": none is written
 	Partial   bool            // the scores topic has only scores above their threshold
 	Feedback  *feedback.Topic // nil: none is read
+	Backtests *Backtests      // nil: none are run
 	Log       *slog.Logger
 }
 
@@ -119,6 +121,8 @@ type Explorer struct {
 	asked   atomic.Int64 // unix ns of the last request
 	wake    chan struct{}
 	reading chan struct{} // holds a token while a series is read
+	testing chan struct{} // holds a token while a backtest runs
+	limits  backtestBounds
 	trouble trouble.Log
 
 	mu     sync.Mutex
@@ -134,7 +138,8 @@ type Explorer struct {
 
 // New returns an Explorer that reads nothing before Run is called and a request comes.
 func New(c *Config) *Explorer {
-	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), store: newStore(c), shadow: newStore(c),
+	return &Explorer{c: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), testing: make(chan struct{}, 1),
+		limits: usualBounds, store: newStore(c), shadow: newStore(c),
 		labels: newFeedbackStore(), polled: make(chan struct{})}
 }
 

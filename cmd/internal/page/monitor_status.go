@@ -39,6 +39,9 @@ func (w *Worker) Status(p Processing) Status {
 		Partitions:   []Partition{}, Outcomes: []Outcome{}, Detectors: []DetectorInfo{}, Anomalies: []AnomalyChange{},
 		Faults: w.Faults.List(),
 	}
+	if w.Config.Detect.Preset != "" {
+		s.Sensitivity = w.Config.Detect.Sensitivity
+	}
 	if w.GPUs != nil {
 		s.GPUs = w.GPUs()
 	}

@@ -28,6 +28,7 @@ var pageFiles = map[string][2]string{
 	"/worker.js":     {"worker.js", "text/javascript; charset=utf-8"},
 	"/records.js":    {"records.js", "text/javascript; charset=utf-8"},
 	"/shadow.js":     {"shadow.js", "text/javascript; charset=utf-8"},
+	"/backtest.js":   {"backtest.js", "text/javascript; charset=utf-8"},
 	"/app.css":       {"app.css", "text/css; charset=utf-8"},
 	"/uplot.min.js":  {"uplot.min.js", "text/javascript; charset=utf-8"},
 	"/uplot.min.css": {"uplot.min.css", "text/css; charset=utf-8"},
@@ -134,6 +135,34 @@ var routes = []route{
 			ctx, cancel := context.WithTimeout(r.Context(), seriesTimeout)
 			defer cancel()
 			return e.Series(ctx, &query)
+		}},
+	{method: "GET", path: "/backtest", group: true, result: Backtest{},
+		summary: "What the preset finds in a series with the settings in force, and what it would find with another sensitivity, on the " +
+			"newest records that the topic has: 1,000,000, 64 MiB or 20 s at most. One runs at a time in a worker. Mutes and labels are not " +
+			"applied, and the first samples only warm up.",
+		parameters: []parameter{
+			{"key", "Series key. Required.", textSchema},
+			{"sensitivity", "The other sensitivity. Required.", `{"type":"string","enum":["low","normal","high"]}`},
+			{"topic", "Topic of the series. By default, or without partition, the one of its newest anomaly or score.", textSchema},
+			{"partition", "Partition of the topic.", partitionSchema},
+			{"samples", "About the most samples of the series: the newest.", intSchema(usualBacktest, leastBacktest, mostBacktest)},
+		},
+		answer: func(_ *Source, e DataSource, r *http.Request, q *queryReader) (any, error) {
+			query := BacktestQuery{Key: q.text("key"), Topic: q.text("topic"), Partition: q.partition("partition"),
+				Sensitivity: q.oneOf("sensitivity", "low", "normal", "high"),
+				Samples:     q.number("samples", usualBacktest, leastBacktest, mostBacktest)}
+			if query.Key == "" {
+				q.wrong("key", "name the series")
+			}
+			if query.Sensitivity == "" {
+				q.wrong("sensitivity", "use low, normal or high")
+			}
+			if len(q.faults) > 0 {
+				return nil, nil
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), backtestTimeout)
+			defer cancel()
+			return e.Backtest(ctx, &query)
 		}},
 	{method: "GET", path: "/records", result: RecordList{},
 		summary: "The last records of an input topic, as worker try shows them: what the worker's settings read of each, or why it is left out.",

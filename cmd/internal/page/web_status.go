@@ -15,6 +15,7 @@ type Status struct {
 	Guarantee    string          `json:"guarantee" doc:"exactly_once or at_least_once."`
 	Executor     string          `json:"executor" doc:"Where batches are scored: cpu or cuda."`
 	GPUs         []GPU           `json:"gpus" doc:"GPUs of the executor."`
+	Sensitivity  string          `json:"sensitivity,omitempty" doc:"ODRADEK_SENSITIVITY in force; absent without a preset."`
 	Started      time.Time       `json:"started" doc:"When the worker started."`
 	Now          time.Time       `json:"now" doc:"The worker's clock."`
 	Rate         float64         `json:"records_per_second" doc:"Records per second of the last seconds."`

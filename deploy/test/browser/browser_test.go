@@ -328,6 +328,9 @@ func series(b *browser) {
 		return red > 300;
 	})()`)
 	b.wait("a threshold is drawn", drawn(1, "--threshold"))
+	if b.text(`document.getElementById('backtest').hidden`) != "true" {
+		b.t.Error("another sensitivity is offered, without a preset")
+	}
 	b.picture("series")
 	before := b.text(`document.querySelector('.u-axis') && document.querySelector('.chart canvas').toDataURL().length`)
 	b.do(chromedp.Evaluate(`[...document.querySelectorAll('.toolbar button')].find(b => b.textContent === 'Anomaly').click()`, nil))

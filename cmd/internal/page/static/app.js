@@ -361,8 +361,9 @@ function seriesPage(query) {
     button("Zoom in", () => charts && charts.zoom(0.5)), button("Zoom out", () => charts && charts.zoom(2)), button("Earlier", () => charts && charts.move(-0.5)),
     button("Later", () => charts && charts.move(0.5)), button("All", () => charts && charts.reset()), more, button("Reload", () => load()));
   const state = el("p", { class: "hint", role: "status" }, "Reading …");
+  const trial = backtestPanel(key, () => (answer && answer.anchor ? { topic: answer.anchor.topic, partition: answer.anchor.partition } : {}));
   main.replaceChildren(el("p", { class: "back" }, el("a", { href: "#/" }, "All anomalies")), el("h1", {}, key), state, toolbar, box, gridBox, data, notes,
-    el("h2", {}, "Anomalies of the series"), list.root);
+    trial.root, el("h2", {}, "Anomalies of the series"), list.root);
 
   function current() {
     return answer.anomalies.find((a) => a.id === query.get("anomaly")) || answer.anomalies[answer.anomalies.length - 1];
@@ -434,6 +435,7 @@ function seriesPage(query) {
 
   const self = {};
   return { page: self, name: "anomalies", title: key, every: 4000, load, refresh: async () => {
+    trial.refresh();
     if (!answer) return;
     const now = await api(`anomalies?${new URLSearchParams({ series: key, topic: answer.anchor.topic, partition: answer.anchor.partition, limit: 2000 })}`);
     const have = new Map(answer.anomalies.map((a) => [a.id, a]));
@@ -443,7 +445,9 @@ function seriesPage(query) {
   }, redraw: () => {
     if (answer) draw();
     if (grids) grids.redraw();
+    trial.redraw();
   }, end: () => {
+    trial.end();
     if (charts) charts.end();
     if (grids) grids.end();
   } };

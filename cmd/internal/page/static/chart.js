@@ -217,6 +217,89 @@ const Charts = (() => {
     };
   }
 
+  // marks returns a plugin that draws rows of anomalies above a chart, a side each: filled where the other side has none.
+  const markRow = 20;
+  const belowMarks = 9; // half of the axis' highest label
+  function marks(sides) {
+    return {
+      hooks: {
+        draw: (u) => {
+          const { ctx } = u;
+          const { left, top, width } = u.bbox;
+          const px = devicePixelRatio;
+          ctx.save();
+          ctx.font = `${12 * px}px ${getComputedStyle(document.body).fontFamily}`;
+          ctx.textAlign = "right";
+          ctx.textBaseline = "middle";
+          sides.forEach((side, i) => {
+            const y = top - ((sides.length - i) * markRow + belowMarks) * px;
+            ctx.fillStyle = colour("--text");
+            ctx.fillText(side.sensitivity, left - 8 * px, y + (markRow / 2) * px);
+            ctx.fillStyle = ctx.strokeStyle = colour("--grid");
+            ctx.fillRect(left, y + (markRow - 1) * px, width, px);
+            for (const a of side.anomalies) {
+              const from = Math.max(left, u.valToPos(ms(a.start), "x", true));
+              const to = Math.min(left + width, Math.max(u.valToPos(ms(a.end), "x", true), from + 4 * px));
+              if (to <= from) continue;
+              ctx.fillStyle = ctx.strokeStyle = colour(a.both ? "--dim" : "--critical");
+              ctx.lineWidth = px;
+              if (a.both) ctx.strokeRect(from + px / 2, y + 4.5 * px, to - from - px, 10 * px);
+              else ctx.fillRect(from, y + 4 * px, to - from, 11 * px);
+            }
+          });
+          ctx.restore();
+        },
+      },
+    };
+  }
+
+  // compare puts the charts of an answer of /backtest into a box: the values of each field, below the anomalies of both sides.
+  function compare(box, answer) {
+    const plots = [];
+    const width = () => Math.max(240, box.clientWidth - 16);
+    const { times, before, after } = answer;
+    const half = times.slice(1).reduce((least, t, i) => Math.min(least, t - times[i]), Infinity) / 2;
+    const pad = Math.max(1000, (times[times.length - 1] - times[0]) * 0.01);
+    const full = [times[0] - pad, times[times.length - 1] + pad];
+    const only = [...before.anomalies, ...after.anomalies].filter((a) => !a.both);
+    answer.fields.forEach((name, field) => {
+      const [x, y] = [[], []];
+      times.forEach((t, i) => {
+        const [low, high] = [answer.low[field][i], answer.high[field][i]];
+        x.push(t);
+        y.push(low);
+        if (high !== low) {
+          x.push(t + half);
+          y.push(high);
+        }
+      });
+      const section = document.createElement("section");
+      section.className = "chart";
+      const head = document.createElement("h3");
+      const small = document.createElement("span");
+      const words = `anomalies with ${before.sensitivity} and with ${after.sensitivity}: outlined where both have one, filled and shaded where one has none`;
+      small.textContent = words;
+      head.append(name, " ", small);
+      section.append(head);
+      box.append(section);
+      let room = 62;
+      const opts = options(box.clientWidth < 600 ? 230 : 260, width(), only, full, [time, line(name, colour("--values"), { points: { show: false } })], [], (u, labels) => (room = Math.max(room, widest(labels) + 18)));
+      opts.plugins.push(marks([before, after]));
+      opts.padding[0] = 2 * markRow + belowMarks + 4;
+      delete opts.cursor.sync;
+      const plot = new uPlot(opts, [x, y], section);
+      plot.root.setAttribute("role", "img");
+      plot.root.setAttribute("aria-label", `${name}: ${words}. ${before.sensitivity}: ${before.total}, ${after.sensitivity}: ${after.total}`);
+      plots.push(plot);
+    });
+    const observer = new ResizeObserver(() => plots.forEach((p) => p.setSize({ width: width(), height: p.height })));
+    observer.observe(box);
+    return { end: () => {
+      observer.disconnect();
+      plots.forEach((p) => p.destroy());
+    } };
+  }
+
   // nearest returns the index of the sample nearest to a time.
   function nearest(times, t) {
     let low = 0;
@@ -229,5 +312,5 @@ const Charts = (() => {
     return low > 0 && t - times[low - 1] < times[low] - t ? low - 1 : low;
   }
 
-  return { draw, nearest, short, score, expected, widest };
+  return { draw, compare, nearest, short, score, expected, widest };
 })();
