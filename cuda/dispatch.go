@@ -28,6 +28,9 @@ var leastPart int64 = 500_000
 // maxParts is the number of parts that a batch's memory has room for.
 const maxParts = 16
 
+// fewTasks: where a device has one task in so many, or fewer, its In and Out are copied from the first of them to the last alone.
+const fewTasks = 64
+
 // attempt is a plan sent to a device, and its outcome.
 type attempt struct {
 	plan   *plan.Planner
@@ -185,6 +188,7 @@ func (d *dispatcher) whole(h *batchState) {
 		return
 	}
 	p.SMs = t.child.SMs
+	p.Narrow(p.Progress.NoneDone() && len(h.batch.Tasks) >= fewTasks*p.Tasks) // later, carries lie in Out
 	if !d.write(h, p) {
 		release([]*attempt{t}, false)
 		d.refuse(h, errors.New("its plan is too large"))

@@ -4,6 +4,8 @@ package cuda
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"odradek/cuda/plan"
@@ -27,6 +29,8 @@ type fallback struct {
 	helpers *detectors.Helpers
 
 	cpuBatches, cpuTasks atomic.Uint64
+
+	aside sync.Pool // *detectors.Words, of scoreConcurrently
 }
 
 // onCPU scores a whole batch.
@@ -54,6 +58,17 @@ func (f *fallback) score(ctx context.Context, p *plan.Progress, b *detectors.Bat
 	return nil
 }
 
+// asideOf returns n words that are 0: of an earlier batch, because it is megabytes where a series has a large state.
+func (f *fallback) asideOf(n int) *detectors.Words {
+	w, _ := f.aside.Get().(*detectors.Words)
+	if w == nil {
+		w = new(detectors.Words)
+	}
+	*w = slices.Grow((*w)[:0], n)[:n]
+	clear(*w)
+	return w
+}
+
 // scoreConcurrently begins to score the CPU's tasks of this round that do not wait for the device, while the
 // device works. The device's copy of Out overwrites the block, so the CPU's outputs stay elsewhere
 // until then. The returned function waits for the tasks, and with keep copies their outputs to Out.
@@ -70,7 +85,8 @@ func (f *fallback) scoreConcurrently(ctx context.Context, p *plan.Progress, b *d
 		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len + b.Tasks[i].Detail.Len
 	}
 	// The batch may move, but its present memory stays until the next Execute.
-	here, aside := *b, make(detectors.Words, n)
+	here, pooled := *b, f.asideOf(int(n))
+	aside := *pooled
 	outputs := func(i int32) (scores, next, detail detectors.Words) {
 		t := &here.Tasks[i]
 		o := aside[at[i]:]
@@ -100,6 +116,7 @@ func (f *fallback) scoreConcurrently(ctx context.Context, p *plan.Progress, b *d
 	return func(keep bool) error {
 		<-ended
 		caught.Again()
+		defer f.aside.Put(pooled)
 		if err := ctx.Err(); err != nil || !keep {
 			return err
 		}

@@ -154,10 +154,73 @@ func solvingSets(t *testing.T, o Options, shapes, most int) {
 	}
 }
 
+// TestFewTasksEmulated holds batches in which the device has few tasks, of whose rows and results alone it gets copies: a series in
+// some hundred mines, the others only score.
+func TestFewTasksEmulated(t *testing.T) {
+	rng := seedtest.New(t)
+	e, cpu := open(t, emulated(t)), detectors.NewCPU(0)
+	defer e.Close()
+	d := detectors.Must(knn.NewSolvingSet(knn.SolvingSetParams{Window: 120, Embed: 4, K: 3, Top: 5, ModelPoints: 40, MinPoints: 20}))
+	set := detectors.Words(nil)
+	batches := [2]*detectors.Batch{e.Batch(), cpu.Batch()}
+	for round := range 4 { // the memory of one is used again in the next
+		tasks := 2*fewTasks + rng.IntN(2*fewTasks)
+		mines := map[int]bool{rng.IntN(tasks): true, rng.IntN(tasks): true}
+		if round == 0 {
+			tasks, mines = 1, map[int]bool{0: true}
+		}
+		for _, b := range batches {
+			b.Reset()
+		}
+		for i := range tasks {
+			n := 4
+			if mines[i] {
+				n = 124
+			}
+			x := make([]float64, n)
+			for j := range x {
+				x[j] = rng.NormFloat64()
+			}
+			for _, b := range batches {
+				task := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: b.Put(d.Params())}
+				var to []float64
+				task.X, to = b.GrowF64(n)
+				copy(to, x)
+				if round > 0 {
+					task.Carry = b.Put(set)
+				}
+				size, _ := d.Size(detectors.View{Dim: 1, Rows: d.Window(), Fresh: 1})
+				b.GrowOutputs(&task, size)
+				b.Tasks = append(b.Tasks, task)
+			}
+		}
+		before := e.Stats().Devices[0].Tasks
+		for k, exec := range []detectors.Executor{e, cpu} {
+			if err := exec.Execute(t.Context(), batches[k]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := int(e.Stats().Devices[0].Tasks - before); got != len(mines) {
+			t.Errorf("the device had %d tasks, %d mine", got, len(mines))
+		}
+		for i := range tasks {
+			got, want := batches[0].Rows(i), batches[1].Rows(i)
+			if !slices.Equal(got.Next, want.Next) {
+				t.Errorf("round %d: the set of task %d of %d is not the CPU's; it mines: %t", round, i, tasks, mines[i])
+			}
+			if err := detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6); err != nil {
+				t.Errorf("round %d: task %d of %d: %v", round, i, tasks, err)
+			}
+		}
+		set = slices.Clone(batches[1].Rows(0).Next)
+	}
+}
+
 // BenchmarkSolvingSets measures op solvingset on the CPU and with a device, packing and transfers included, on all cores: series with
 // windows of 4,096 and the default set of 256 points of 16 values. The package comment has the figures.
 //
 //   - rows: tasks of a fresh row, of which one in 1,024 mines a set anew: tasks/s are the rows a second of the op.
+//   - rows of a backlog: tasks of 64 fresh rows, of which one in 16 mines a set anew.
 //   - score: a fresh row among the set, which the task reads and returns.
 //   - score as knn_before: the same by the kernel of another op, the set as the rows of a task; nothing is returned.
 //   - score as knn_reference: the set as a model that stays on the device.
@@ -178,17 +241,21 @@ func BenchmarkSolvingSets(b *testing.B) {
 		x[i] = math.Sin(float64(i)/9) + 0.1*noise[i]
 	}
 	d := detectors.Must(knn.NewSolvingSet(knn.SolvingSetParams{Window: window, Embed: embed}))
-	add := func(b *detectors.Batch, x []float64, key, rows int, carry detectors.Words) {
-		t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: b.Put(d.Params())}
+	several := func(b *detectors.Batch, x []float64, key, rows, fresh int, carry detectors.Words) {
+		t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: uint32(fresh), Params: b.Put(d.Params())}
+		rows += fresh - 1
 		var to []float64
 		t.X, to = b.GrowF64(rows)
 		copy(to, x[7*key%(len(x)-rows):])
 		if len(carry) > 0 {
 			t.Carry = b.Put(carry)
 		}
-		size, _ := d.Size(detectors.View{Dim: 1, Rows: max(rows, d.Window()), Fresh: 1})
+		size, _ := d.Size(detectors.View{Dim: 1, Rows: max(rows, d.Window()+fresh-1), Fresh: fresh})
 		b.GrowOutputs(&t, size)
 		b.Tasks = append(b.Tasks, t)
+	}
+	add := func(b *detectors.Batch, x []float64, key, rows int, carry detectors.Words) {
+		several(b, x, key, rows, 1, carry)
 	}
 	setOf := func(x []float64) detectors.Words {
 		first := cpu.Batch()
@@ -236,6 +303,13 @@ func BenchmarkSolvingSets(b *testing.B) {
 			add(b, x, key, embed, set)
 		}
 	}
+	backlog := func(b *detectors.Batch, key int) {
+		if key%(every/64) == 0 {
+			several(b, x, key, window+embed, 64, set)
+		} else {
+			several(b, x, key, embed, 64, set)
+		}
+	}
 	mine := func(b *detectors.Batch, key int) { add(b, x, key, window+embed, set) }
 	mineNoise := func(b *detectors.Batch, key int) { add(b, noise, key, window+embed, setOfNoise) }
 	for _, c := range []struct {
@@ -246,6 +320,8 @@ func BenchmarkSolvingSets(b *testing.B) {
 	}{
 		{"rows", cpu, 640, rows},
 		{"rows with a device", gpu, 640, rows},
+		{"rows of a backlog", cpu, 640, backlog},
+		{"rows of a backlog with a device", gpu, 640, backlog},
 		{"score", cpu, 640, func(b *detectors.Batch, key int) { add(b, x, key, embed, set) }},
 		{"score as knn_before", gpu, 640, func(b *detectors.Batch, key int) { narrow(b, key, before, embed, points+1) }},
 		{"score as knn_reference", gpu, keys / batches, func(b *detectors.Batch, key int) {

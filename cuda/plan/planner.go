@@ -33,14 +33,14 @@ type Planner struct {
 	build    builder
 	points   normaliser
 
-	order   []int32 // batch index of each task in plan order
-	chains  []chain
-	later   int              // tasks of this plan in a later round
-	repeats int              // how often the child may run the repeatable launches; 0: there are none
-	outputs int              // numbers of the device's outputs
-	part    bool             // of a batch that is split: see split.go
-	params  []detectors.Span // of a part's tasks
-	rounds  []int32          // the batch's Progress.rounds
+	order    []int32 // batch index of each task in plan order
+	chains   []chain
+	later    int              // tasks of this plan in a later round
+	repeats  int              // how often the child may run the repeatable launches; 0: there are none
+	outputs  int              // numbers of the device's outputs
+	narrowed bool             // In and Out are copied from its first task to its last alone: a part, see split.go, or few tasks
+	params   []detectors.Span // of a narrowed plan
+	rounds   []int32          // the batch's Progress.rounds
 }
 
 // Start begins the execution of a batch: all its tasks wait.
@@ -120,7 +120,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	}
 	behind := Align(tiles + 16*len(p.build.tiles)) // copied with the plan
 	launches := behind
-	if p.part {
+	if p.narrowed {
 		launches = Align(behind + 4*p.paramsLen())
 	}
 	zeroes := launches + 32*len(p.build.launches)
@@ -148,7 +148,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if len(p.points.tasks) > 0 {
 		p.Request.Room = p.points.room()
 	}
-	if p.part {
+	if p.narrowed {
 		p.narrow(b, m, behind)
 	}
 	if len(p.Models) > 0 {

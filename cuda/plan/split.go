@@ -50,7 +50,7 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Planner) bool {
 
 // prepare makes p an empty part of the plan whole.
 func (p *Planner) prepare(whole *Planner) {
-	p.part, p.Shared, p.Tasks, p.Models, p.rounds = true, whole.Shared, 0, nil, whole.rounds
+	p.narrowed, p.Shared, p.Tasks, p.Models, p.rounds = true, whole.Shared, 0, nil, whole.rounds
 	w := &whole.classes
 	p.classes.list, p.classes.in, p.classes.shared, p.classes.points, p.classes.models = w.list, w.in, w.shared, w.points, w.models
 	p.segments.next, p.segments.waves = whole.segments.next, whole.segments.waves
@@ -58,7 +58,10 @@ func (p *Planner) prepare(whole *Planner) {
 	p.build.portion, p.build.portions = 0, 0
 }
 
-// paramsLen returns the length of the parameters of the plan's tasks. A part copies them, because they
+// Narrow has Write limit the copies of In and Out to the range of the plan's tasks, as a part's are, or not.
+func (p *Planner) Narrow(on bool) { p.narrowed = on }
+
+// paramsLen returns the length of the parameters of the plan's tasks. A narrowed plan copies them, because they
 // lie at the start of the batch's arena, far from its other input.
 func (p *Planner) paramsLen() (n int) {
 	p.params = p.params[:0]
@@ -74,7 +77,7 @@ func (p *Planner) paramsLen() (n int) {
 	return n
 }
 
-// narrow copies a part's parameters to byte at, and limits its In and Out to the range of its tasks.
+// narrow copies a narrowed plan's parameters to byte at, and limits its In and Out to the range of its tasks.
 func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 	moved := make([]uint32, len(p.params))
 	to := at / 4
