@@ -25,6 +25,7 @@ func TestThresholdsOfSeveralWorkers(t *testing.T) {
 		{Kind: threshold.Quantile, Value: 0.8, History: 40, Warmup: 5},
 		{Kind: threshold.Mean, Value: 1.1, History: 50, Decluster: 2},
 		{Kind: threshold.Fixed, Value: 1, History: 50, Decluster: 5},
+		{Kind: threshold.Fixed, Value: 1, History: 50, Decluster: 5, Late: threshold.Late{Open: 1, Close: 5}},
 	} {
 		b.produce(1500)
 		cfg := b.config("one")
@@ -60,7 +61,7 @@ func TestThresholdsOfSeveralWorkers(t *testing.T) {
 			decisions++
 		}
 	}
-	if decisions != 4 {
+	if decisions != 5 {
 		t.Errorf("%d decisions on thresholds in the changelog", decisions)
 	}
 }

@@ -74,6 +74,7 @@ func TestGoldenLedger(t *testing.T) {
 		}
 	}
 	t.Run("grid", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-grid.txt", gridSettings) })
+	t.Run("late", func(t *testing.T) { testGoldenLate(t, "testdata/golden-late.txt") })
 	t.Run("batch", func(t *testing.T) { testGoldenBatch(t, "testdata/golden-batch.txt") })
 	t.Run("wide", func(t *testing.T) { testGoldenWide(t, "testdata/golden-wide.txt") })
 	t.Run("json", testGoldenJSON)
@@ -89,6 +90,46 @@ func testGoldenGrid(t *testing.T, file string, settings []string) {
 		`golden-anomalies "region-0"`} {
 		if got[name] == nil {
 			t.Errorf("nothing at %s", name)
+		}
+	}
+	compareGolden(t, file, got)
+}
+
+// lateSettings are the settings of detectors with late admission, of an op and of an ensemble, which has its members' scores.
+func lateSettings() []string {
+	env := goldenDetectors([]detectors.Op{simple.OpZScore, ar.Op})
+	for i := range env {
+		if names, ok := strings.CutPrefix(env[i], "DETECTORS="); ok {
+			env[i] = "DETECTORS=" + names + ",sum"
+		}
+	}
+	return append(env, "DETECTOR_ZSCORE1_ADMISSION=late", "DETECTOR_ZSCORE3_ADMISSION=late", "DETECTOR_AR1_ADMISSION=late",
+		"DETECTOR_ZSCORE3_OPEN_AFTER=2", "DETECTOR_SUM_OP=ensemble", "DETECTOR_SUM_MEMBERS=zscore1,ar3", "DETECTOR_SUM_MIN_POINTS=8",
+		"DETECTOR_SUM_THRESHOLD=conformal:0.03", "DETECTOR_SUM_HISTORY=64", "DETECTOR_SUM_WARMUP=8", "DETECTOR_SUM_CLOSE_AFTER=4",
+		"DETECTOR_SUM_ADMISSION=late")
+}
+
+// testGoldenLate compares what a run of detectors with late admission leaves with the ledger in a file.
+func testGoldenLate(t *testing.T, file string) {
+	got := goldenRun(t, lateSettings(), func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	})
+	opened := map[string]int{}
+	for name, s := range got {
+		for _, r := range s.records {
+			if !strings.HasPrefix(name, "golden-anomalies ") {
+				break
+			}
+			a, err := output.DecodeAnomaly(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened[a.Detector]++
+		}
+	}
+	for _, name := range []string{"zscore1", "zscore3", "ar1", "sum"} {
+		if opened[name] == 0 {
+			t.Errorf("no anomaly of detector %s", name)
 		}
 	}
 	compareGolden(t, file, got)

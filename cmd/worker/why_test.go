@@ -30,12 +30,13 @@ func runWhy(t *testing.T, environ []string, args ...string) (r why.Report, code 
 			Verdict    string
 			Reproduced bool
 			Notes      []string
+			Origin     string `json:"threshold_origin"`
 			Anomaly    struct{ ID, Detector, Op string }
 		}
 		if err := json.Unmarshal(out.Bytes(), &raw); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		r.Verdict, r.Reproduced, r.Notes = raw.Verdict, raw.Reproduced, raw.Notes
+		r.Verdict, r.Reproduced, r.Notes, r.Origin = raw.Verdict, raw.Reproduced, raw.Notes, raw.Origin
 		r.Anomaly.ID, r.Anomaly.Detector, r.Anomaly.Op = raw.Anomaly.ID, raw.Anomaly.Detector, raw.Anomaly.Op
 	}
 	return r, code, bad.String()
@@ -173,6 +174,34 @@ func TestWhyEveryOp(t *testing.T) {
 	}
 	if whole < 10 || cut > 2 {
 		t.Errorf("the windows of %d of %d scores are cut", cut, whole)
+	}
+}
+
+// TestWhyLate: the same of detectors with late admission, whose thresholds depend on which scores wait.
+func TestWhyLate(t *testing.T) {
+	ownBrokers(t)
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	must(t, err)
+	defer c.Close()
+	environ, all := whyFleet(t, c, lateSettings(), goldenSteps, func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	})
+	explained := 0
+	for _, name := range []string{"zscore1", "zscore3", "ar1", "sum"} {
+		for i := range all[name] {
+			a := &all[name][i]
+			if a.Kind != 2 {
+				continue
+			}
+			r := whyEqual(t, environ, name, a)
+			notes := strings.Join(r.Notes, "; ")
+			if explained++; strings.Contains(notes, "the published threshold is") || !strings.Contains(r.Origin, "while an anomaly is open") {
+				t.Errorf("%s: %q, %s", name, r.Origin, notes)
+			}
+		}
+	}
+	if explained < 8 {
+		t.Errorf("%d anomalies are explained", explained)
 	}
 }
 

@@ -9,6 +9,11 @@ import (
 	"odradek/detectors/seedtest"
 )
 
+// frontOf returns all of a state, or of a front, but the order.
+func (p *Params) frontOf(state []float32) []float32 {
+	return append(slices.Clone(state[:p.Stored()]), p.waiting(state)...)
+}
+
 // judgeSorted is JudgeAt by a history that is sorted anew for each score. front is all of a state but the order.
 func (p *Params) judgeSorted(front []float32, score float32, time int64) Judgement {
 	score = max(-math.MaxFloat32, min(math.MaxFloat32, score)) + 0
@@ -30,13 +35,68 @@ func (p *Params) judgeSorted(front []float32, score float32, time int64) Judgeme
 	if v.Threshold < front[atLow] || v.Threshold >= front[atHigh] {
 		judged(front, v.Threshold)
 	}
-	if p.waits(front, score) || !p.adds(front, v.Exceeds) || p.Span > 0 && !p.turn(front, count, time) {
+	if p.Late.Close > 0 {
+		if list, taken := p.waitSorted(front, s.sorted, &v, score); taken {
+			for _, x := range list {
+				count := Count(front)
+				ring[count%h], front[atBoundKnown] = x, 0
+				p.counted(front, count, count%h, x)
+			}
+			return v
+		}
+	} else if p.waits(front, score) || !p.adds(front, v.Exceeds) || p.Span > 0 && !p.turn(front, count, time) {
 		return v
 	}
 	p.cacheBound(front, &s, ring[count%h], score, bound)
 	ring[count%h] = score
 	p.counted(front, count, count%h, score)
 	return v
+}
+
+// waitSorted is wait by a sorted history. It returns the scores that enter.
+func (p *Params) waitSorted(front, sorted []float32, v *Judgement, score float32) (list []float32, taken bool) {
+	waiting, opened := p.waiting(front), p.Late.Open
+	n := int(front[atWaiting])
+	if n >= opened && len(sorted) > 0 {
+		above := max(0, int(0.02*float64(len(sorted)+1))-1)
+		v.Threshold = min(v.Threshold, sorted[len(sorted)-1-above])
+		if !v.Exceeds && score > v.Threshold {
+			s := inOrder(sorted)
+			v.Exceeds, v.Tail = true, p.tail(&s, score)
+		}
+	}
+	if n == 0 && !v.Exceeds {
+		return nil, false
+	}
+	waiting[n] = score
+	front[atWaiting], front[atCalm] = float32(n+1), front[atCalm]+1
+	if v.Exceeds {
+		front[atCalm] = 0
+	}
+	all, calm := waiting[:n+1], int(front[atCalm])
+	distance := p.Decluster
+	switch {
+	case len(all) == 1024:
+		distance = 0
+	case n < opened && calm == 0, n >= opened && calm < p.Late.Close:
+		return nil, true
+	case len(all)-calm > 128:
+		all = all[len(all)-calm:]
+	}
+	since := 1 << 30
+	for _, x := range all {
+		if x <= v.Threshold {
+			since = 1 << 30
+		} else if since++; since < distance {
+			continue
+		} else {
+			since = 0
+		}
+		list = append(list, x)
+	}
+	clear(waiting)
+	front[atWaiting], front[atCalm] = 0, 0
+	return list[max(0, len(list)-p.History):], true
 }
 
 // randomThreshold returns a threshold of any kind whose states mostly have bands.
@@ -50,6 +110,9 @@ func randomThreshold(rng *rand.Rand) Params {
 			History: bandLeast + rng.IntN(500), Warmup: rng.IntN(100), Decluster: rng.IntN(3) * rng.IntN(40),
 			Bounded: rng.IntN(3) == 0, Runs: rng.IntN(5) == 0,
 		}
+		if rng.IntN(3) == 0 {
+			p.Late = Late{1 + rng.IntN(3)*rng.IntN(2), 1 + rng.IntN(40)}
+		}
 		switch rng.IntN(10) {
 		case 0:
 			p.History = 32 + rng.IntN(300)
@@ -59,7 +122,7 @@ func randomThreshold(rng *rand.Rand) Params {
 		if rng.IntN(2) == 0 {
 			p.Margin = 1 + rng.Float64()
 		}
-		if rng.IntN(4) == 0 && !p.Runs {
+		if rng.IntN(4) == 0 && !p.Runs && p.Late == (Late{}) {
 			p.Span = int64(p.History) * (1 + rng.Int64N(20))
 		}
 		if p.Check() == nil {
@@ -136,7 +199,8 @@ func TestOrder(t *testing.T) {
 		if p.banded() {
 			banded++
 		}
-		state, front := make([]float32, p.Size()), make([]float32, p.Stored())
+		state := make([]float32, p.Size())
+		front := p.frontOf(state)
 		next, time := randomScores(rng, &p), int64(1.7e15)
 		var undo []func()
 		for i := range 3 * p.History {
@@ -154,8 +218,8 @@ func TestOrder(t *testing.T) {
 			} else if got = p.JudgeUnranked(state, x, time); !got.Exceeds {
 				want.Tail = 0
 			}
-			if got != want || !slices.Equal(bits(state[:len(front)]), bits(front)) {
-				t.Fatalf("%+v, score %d (%v):\ngot  %+v\nwant %+v, the fronts equal: %v", p, i, x, got, want, slices.Equal(state[:len(front)], front))
+			if got != want || !slices.Equal(bits(p.frontOf(state)), bits(front)) {
+				t.Fatalf("%+v, score %d (%v):\ngot  %+v\nwant %+v, the fronts equal: %v", p, i, x, got, want, slices.Equal(p.frontOf(state), front))
 			}
 			switch rng.IntN(200) {
 			case 0, 1:
@@ -165,10 +229,11 @@ func TestOrder(t *testing.T) {
 					undo = undo[:last]
 				}
 			case 2:
-				copy(state, append(slices.Clone(front), make([]float32, p.Size()-len(front))...))
+				clear(state[copy(state, front[:p.Stored()]):])
 				if !p.Restore(state) {
 					t.Fatalf("%+v: no state", p)
 				}
+				copy(p.Waiting(state), p.Waiting(front))
 			case 3:
 				other := randomThreshold(rng)
 				if other.History = p.History; p.Span > 0 {
@@ -178,18 +243,21 @@ func TestOrder(t *testing.T) {
 					break
 				}
 				formerly, former, before, was := p, state, slices.Clone(front), slices.Clone(state)
-				p, state, front = other, other.Adopt(state), other.Adopt(front)[:other.Stored()]
-				if len(state) == len(former) {
+				p, state, front = other, other.Adopt(&p, state), other.frontOf(other.Adopt(&p, front))
+				if &state[0] == &former[0] {
 					was = was[:Head]
 				} else if !slices.Equal(bits(former), bits(was)) {
 					t.Fatal("a state has changed that another takes over from")
+				}
+				if formerly.late() != p.late() && state[atWaiting] != 0 {
+					t.Fatal("scores wait under another threshold")
 				}
 				undo = append(undo, func() {
 					p, state, front = formerly, former, before
 					copy(state, was)
 				})
 			}
-			if !slices.Equal(bits(state[:len(front)]), bits(front)) {
+			if !slices.Equal(bits(p.frontOf(state)), bits(front)) {
 				t.Fatalf("%+v, score %d: another front after an undo", p, i)
 			}
 			if rng.IntN(20) == 0 {

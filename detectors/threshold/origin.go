@@ -7,6 +7,14 @@ import (
 
 // Origin says, as a phrase, where the bounds of a threshold come from; "" of Off.
 func (p *Params) Origin() string {
+	origin := p.origin()
+	if p.Late.Close > 0 {
+		origin += fmt.Sprintf("; while an anomaly is open, at most the score that %d %% exceed of those before it", int(100*lastingRate))
+	}
+	return origin
+}
+
+func (p *Params) origin() string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 	own := fmt.Sprintf("the series' own last %d scores", p.History)
 	if p.Span > 0 {

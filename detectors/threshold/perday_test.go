@@ -105,7 +105,7 @@ func TestPerDayIsConformal(t *testing.T) {
 	for range 600 {
 		other.Judge(state, float32(rng.NormFloat64()))
 	}
-	r.Adopt(state)
+	r.Adopt(&other, state)
 	r.JudgeAt(state, 0, 1e15)
 	if v := r.JudgeAt(state, 0, 1e15+3600e6); math.IsInf(float64(v.Threshold), 1) || state[atGap] != 3600e6 {
 		t.Errorf("after another threshold's scores: %+v at a distance of %v", v, state[atGap])

@@ -46,7 +46,7 @@ func TestRise(t *testing.T) {
 		p := randomThreshold(rng)
 		p.Kind, p.Value = []Kind{Mean, Quantile, MAD, Conformal, PerDay}[rng.IntN(5)], 0
 		p.Value = [...]float64{0, 0, 1 + 2*rng.Float64(), 1 - 0.08*rng.Float64(), 1 + 5*rng.Float64(), 0.002 + 0.05*rng.Float64(), 1e6}[p.Kind]
-		p.History, p.Runs, p.Bounded = 64+rng.IntN(100), false, false
+		p.History, p.Runs, p.Bounded, p.Late = 64+rng.IntN(100), false, false, Late{}
 		if p.Check() != nil {
 			continue
 		}

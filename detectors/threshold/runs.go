@@ -23,10 +23,17 @@ const fewScores = 16
 
 // addRun adds the last n scores of the run that has ended.
 func (p *Params) addRun(state []float32, n int) {
+	last := state[atLast]
+	p.addAll(state, n, func(i int) float32 { return last - float32(n-1-i) })
+	state[atWaiting] = 0
+}
+
+// addAll adds n scores, at most History.
+func (p *Params) addAll(state []float32, n int, score func(i int) float32) {
 	h := p.History
 	ring := state[head : head+h]
 	for i := range n {
-		score, count := state[atLast]-float32(n-1-i), Count(state)
+		score, count := score(i), Count(state)
 		at := count % h
 		if s := p.scores(state, min(count, h)); n <= fewScores && s.n < h {
 			s.add(score)
@@ -39,7 +46,7 @@ func (p *Params) addRun(state []float32, n int) {
 	if n > fewScores {
 		p.sort(state)
 	}
-	state[atWaiting], state[atBoundKnown] = 0, 0
+	state[atBoundKnown] = 0
 }
 
 // sort makes the part of a state behind its front from the ring.
@@ -50,7 +57,7 @@ func (p *Params) sort(state []float32) {
 		s.reset()
 		return
 	}
-	sorted := state[len(state)-p.History:]
+	sorted := state[p.Stored():][:p.History]
 	clear(sorted[copy(sorted, state[head:head+n]):])
 	slices.Sort(sorted[:n])
 }

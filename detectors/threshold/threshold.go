@@ -73,6 +73,9 @@ type Params struct {
 
 	Bounded bool // scores lie in [0, 1]; see bounded.go
 	Runs    bool // scores count samples; the scores of a run are added when it has ended, see runs.go; not with a Span
+
+	// Late has the scores of an anomaly wait until it ends, see late.go; zero: they do not. Not with a Span or Runs.
+	Late Late
 }
 
 // Judgement is the judgement of one score.
@@ -163,16 +166,17 @@ func (p *Params) Check() error {
 	if p.Decluster < 0 || p.Decluster > maxApart {
 		return fmt.Errorf("threshold: distance %d of added scores must be from 0 to %d", p.Decluster, maxApart)
 	}
-	return nil
+	return p.checkLate()
 }
 
-// The layout of a state: head, ring (History), with a Span one number (see span.go), the scores in order: all, or parts (order.go).
+// The layout of a state: head, ring (History), with a Span one number (see span.go), the scores in order: all, or parts (order.go);
+// with Late the scores that wait.
 const (
 	atCount       = iota // scores added, modulo digit
 	atCountHigh          // and by digit
 	atRun                // scores that exceed since the last one added, itself included; 0: the last did not exceed
-	atWaiting            // scores of a run that wait until it ends, see runs.go
-	atLast               // the last one of them
+	atWaiting            // scores that wait, of a run until it ends, see runs.go, or of an anomaly, see late.go
+	atLast               // the last one of a run; of an anomaly the number of ordinary ones at the end, see atCalm
 	atMean               // mean of all that were added, opened, rounded to float32
 	atMeanRest           // and its rounding error
 	atBound              // bound of a rate, valid while the highest scores stay
@@ -193,7 +197,7 @@ func (p *Params) Size() int {
 	if p.Kind == Off {
 		return 0
 	}
-	return p.Stored() + p.order()
+	return p.Stored() + p.order() + p.late()
 }
 
 // Count returns how many scores were added to a state.
@@ -256,7 +260,12 @@ func (p *Params) judge(state []float32, score float32, time int64, ranked bool) 
 	if v.Threshold < state[atLow] || v.Threshold >= state[atHigh] {
 		judged(state, v.Threshold)
 	}
-	if p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time) {
+	switch {
+	case p.Late.Close > 0:
+		if p.wait(state, &s, &v, score) {
+			return v
+		}
+	case p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time):
 		return v
 	}
 
@@ -302,12 +311,16 @@ func (p *Params) Least(state []float32) float32 {
 		return p.bound(nil, new(scores))
 	}
 	s := p.scores(state, n)
+	most := float32(math.Inf(1))
+	if p.isOpen(state) {
+		most = lasting(&s)
+	}
 	if p.Kind == Conformal || p.Kind == PerDay {
 		rate := p.rate(state, n)
 		m := int(rate*float64(n+1)) - 1
-		return min(s.at(n-1-max(0, min(n-1, m))), p.ceiling(state, &s, rate))
+		return min(s.at(n-1-max(0, min(n-1, m))), p.ceiling(state, &s, rate), most)
 	}
-	return p.bound(state, &s)
+	return min(p.bound(state, &s), most)
 }
 
 // adds reports whether a score is added, and updates the run. A threshold that adds all scores has no run.

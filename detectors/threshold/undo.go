@@ -12,26 +12,31 @@ import (
 const Head = head
 
 // Save appends to dst what Undo needs to undo the next judgement, of a score that is not NaN: the head, the number after the ring, and
-// the scores in the ring that others replace. state may be nil before the first.
+// the scores in the ring that others replace; those that wait where an anomaly may end. state may be nil before the first.
 func (p *Params) Save(dst, state []float32, score float32) []float32 {
 	if len(state) == 0 {
 		return append(dst, make([]float32, head+2)...)
 	}
 	h, count, n := p.History, Count(state), 1
-	if p.Runs {
+	waiting := p.mayAdmit(state)
+	switch {
+	case p.Runs:
 		n = p.ending(state, score)
+	case len(waiting) > 0:
+		n = min(h, len(waiting)+1)
 	}
 	dst = append(append(dst, state[:head]...), state[head+h])
 	for i := range n {
 		dst = append(dst, state[head+(count+i)%h])
 	}
-	return dst
+	return append(dst, waiting...)
 }
 
 // Undo undoes the last judgement, before which Save gave saved. Later ones must have been
 // undone before.
 func (p *Params) Undo(state, saved []float32) {
 	h, last := p.History, Count(state)
+	p.undoWait(state, saved)
 	copy(state, saved[:head])
 	n := Count(state)
 	added := last - n
@@ -73,7 +78,7 @@ func (p *Params) Stored() int {
 func (p *Params) Restore(state []float32) bool {
 	whole := func(v float32) bool { return v >= 0 && v < digit && v == float32(int(v)) }
 	if p.Kind == Off || len(state) != p.Size() || !whole(state[atCount]) || !whole(state[atCountHigh]) || !whole(state[atRun]) ||
-		!whole(state[atWaiting]) {
+		!whole(state[atWaiting]) || p.Late.Close > 0 && !(state[atWaiting] < mostWaits && whole(state[atCalm])) {
 		return false
 	}
 	n := min(Count(state), p.History)
@@ -100,12 +105,13 @@ func (p *Params) Sound() bool {
 	v := p.Value
 	return p.Kind > Off && p.Kind <= PerDay && v-v == 0 && p.Margin-p.Margin == 0 && (p.Kind != Conformal || v > 0 && v <= maxRate) &&
 		p.History >= minHistory && p.History <= MaxHistory && p.Warmup >= 0 && p.Warmup <= maxWarmup && p.Decluster >= 0 &&
-		p.Decluster <= maxApart && p.checkSpan() == nil && !(p.Runs && p.Span > 0)
+		p.Decluster <= maxApart && p.checkSpan() == nil && !(p.Runs && p.Span > 0) && p.checkLate() == nil
 }
 
 // Like reports whether a state of p is also a state of the other threshold.
 func (p *Params) Like(o *Params) bool {
-	return p.Kind == o.Kind && p.SameSize(o) && p.Bounded == o.Bounded && math.Float64bits(p.Value) == math.Float64bits(o.Value)
+	return p.Kind == o.Kind && p.SameSize(o) && p.Bounded == o.Bounded && math.Float64bits(p.Value) == math.Float64bits(o.Value) &&
+		p.late() == o.late()
 }
 
 // SameSize reports whether the fronts of states of both thresholds have the same length, so that Adopt can convert them.
@@ -113,13 +119,18 @@ func (p *Params) SameSize(o *Params) bool { return p.History == o.History && p.e
 
 // Adopt converts a state of another threshold whose front has the same size to one of p: it
 // keeps the scores and recomputes what depends on the threshold; the mean is then the mean of the
-// history. It returns another slice, and leaves state as it is, where both order their scores in another form; otherwise it changes
-// the Head of state alone.
-func (p *Params) Adopt(state []float32) []float32 {
+// history. Scores that wait go on waiting if they do under p, and are forgotten otherwise. It returns another slice, and leaves state as
+// it is, where the rest of the state has another form; otherwise it changes the Head of state alone.
+func (p *Params) Adopt(from *Params, state []float32) []float32 {
 	front := state
-	if size := p.Size(); len(state) != size {
-		state = make([]float32, size)
+	if p.banded() != from.banded() || p.late() != from.late() {
+		state = make([]float32, p.Size())
 		copy(state, front[:p.Stored()])
+		if p.late() != from.late() {
+			state[atRun], state[atWaiting], state[atCalm] = 0, 0, 0
+		} else {
+			copy(p.waiting(state), from.waiting(front))
+		}
 		p.sort(state)
 	}
 	clear(state[atMean:head])

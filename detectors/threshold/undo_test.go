@@ -23,8 +23,10 @@ func TestUndo(t *testing.T) {
 		for range 20 {
 			r := New(k, []float64{0, 5, 1.5, 0.9, 3, 0.001, 1e9}[k])
 			r.History, r.Warmup, r.Decluster = 32+rng.IntN(40), rng.IntN(10), rng.IntN(5)
+			if r.Runs = rng.IntN(3) == 0; !r.Runs && rng.IntN(2) == 0 {
+				r.Late = Late{1 + rng.IntN(2), 1 + rng.IntN(20)}
+			}
 			state := make([]float32, r.Size())
-			r.Runs = rng.IntN(3) == 0
 			run := 0
 			time := int64(1.7e15)
 			ties := rng.IntN(2) == 0
@@ -68,7 +70,7 @@ func TestUndo(t *testing.T) {
 				}
 				again := make([]float32, r.Size())
 				copy(again, state[:r.Stored()])
-				if !r.Restore(again) || !slices.Equal(bits(again), bits(state)) {
+				if ok := r.Restore(again); copy(r.Waiting(again), r.Waiting(state)) < 0 || !ok || !slices.Equal(bits(again), bits(state)) {
 					t.Fatalf("kind %d: the state is another one when it is restored", k)
 				}
 			}
@@ -79,7 +81,7 @@ func TestUndo(t *testing.T) {
 	for i := range 700 {
 		old.Judge(state, float32(10+i%3))
 	}
-	if state = now.Adopt(state); now.Like(&old) || !now.Like(&now) {
+	if state = now.Adopt(&old, state); now.Like(&old) || !now.Like(&now) {
 		t.Error("thresholds of two kinds are alike")
 	} else if v := now.Judge(state, 17); !v.Exceeds || v.Threshold < 16 {
 		t.Errorf("the mean of another threshold's history: %+v", v)

@@ -46,8 +46,8 @@ func (s *State) followHistory(k *Key, d *series.SetDetector, a *series.Alert) {
 		return
 	}
 	head := slices.Clone(a.History[:threshold.Head])
-	adopted := d.ThresholdInForce.Adopt(a.History)
-	if len(adopted) == len(a.History) { // the same memory
+	adopted := d.ThresholdInForce.Adopt(old, a.History)
+	if &adopted[0] == &a.History[0] { // the same memory
 		was.history = head
 	}
 	s.setHistory(k, a, adopted)

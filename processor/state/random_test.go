@@ -290,7 +290,9 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 		params = threshold.New(threshold.Quantile, 0.6)
 		params.History, params.Warmup, params.Decluster = 32, 2, 1
 	}
-	params.Bounded = bounded
+	if params.Bounded = bounded; params.Span == 0 && r.IntN(3) == 0 {
+		params.Late = threshold.Late{Open: 1 + r.IntN(2), Close: 1 + r.IntN(10)}
+	}
 	d.Threshold, d.Shadow = &params, r.IntN(3) == 0
 	if long {
 		d.Events = &anomaly.Policy{OpenAfter: 1, CloseAfter: 20 + r.IntN(20), Release: 1, UpdateEvery: r.IntN(2) * r.IntN(10)}

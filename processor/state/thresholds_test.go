@@ -220,6 +220,11 @@ func TestRestartWithAnotherThreshold(t *testing.T) {
 		thresholdOf(threshold.Quantile, 0.8, 64, 2), // another number of scores
 		thresholdOf(threshold.MAD, 2, 40, 1),
 		thresholdOf(threshold.PerDay, 1e9, 40, 3),
+		thresholdOf(threshold.Fixed, 10, 40, 3),
+		thresholdOf(threshold.MAD, 2, 40, 3),
+	}
+	for _, late := range list[len(list)-2:] {
+		late.Late = threshold.Late{Open: 1, Close: 4}
 	}
 	for i, first := range list {
 		for j, second := range list {
@@ -339,7 +344,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append(slices.Clone(good), 0), ErrCorrupt},
 		{append([]byte{alarm[0] | 2}, alarm[1:]...), nil},         // in shadow mode
 		{append([]byte{alarm[0] &^ 8}, alarm[1:]...), ErrCorrupt}, // a policy of anomalies that it does not have
-		{append([]byte{good[0] | 32}, good[1:]...), ErrNewer},     // a flag of a newer version
+		{append([]byte{good[0] | 64}, good[1:]...), ErrNewer},     // a flag of a newer version
 		{append([]byte{good[0], 99}, good[2:]...), ErrCorrupt},    // a kind
 		{(&rules.Ruling{Threshold: &threshold.Params{}}).Encode(), ErrCorrupt},
 		{(&rules.Ruling{Threshold: params, Alarm: rules.RulingAlarm{Guard: &rules.Guard{Direction: 9}}}).Encode(), ErrCorrupt},

@@ -24,12 +24,16 @@ type alarmSettings struct {
 	OpenAfter   int           `env:"OPEN_AFTER" live:"true" envDefault:"1" min:"1" max:"65536" example:"3" doc:"Consecutive samples with scores above the threshold that open an anomaly."`
 	CloseAfter  int           `env:"CLOSE_AFTER" live:"true" derived:"8, or the op's" min:"1" max:"65536" example:"32" doc:"Consecutive samples with ordinary scores that close it."`
 	Release     float64       `env:"RELEASE" live:"true" envDefault:"1" min:"0.01" max:"1" example:"0.8" doc:"Share of the threshold below which a score is ordinary while an anomaly is open: a hysteresis."`
+	Admission   string        `env:"ADMISSION" live:"true" envDefault:"direct" oneof:"direct|late" example:"late" doc:"When the scores of an anomaly enter the HISTORY: late is when it has ended. See docs/detectors.md."`
 	MinDuration time.Duration `env:"MIN_DURATION" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"30s" doc:"Event time for which scores must exceed the threshold before an anomaly opens."`
 	MergeGap    time.Duration `env:"MERGE_GAP" live:"true" envDefault:"0s" min:"0s" max:"8760h" example:"5m" doc:"Event time that an anomaly stays open after its last score above the threshold."`
 	UpdateEvery string        `env:"UPDATE_EVERY" live:"true" envDefault:"auto" values:"auto, 0 to 1000000000, or a time" example:"5m" doc:"Samples, or event time, from one update of an open anomaly to the next; auto: a minute and a ninth of its length. A higher band of severity is always an update; 0: only that."`
 	Recurring   string        `env:"RECURRING_SEVERITY" live:"true" envDefault:"critical" values:"info, minor, major, critical, or 1 to 100" example:"info" doc:"Highest severity of an anomaly that recurs, such as a nightly job's; critical and 100 change nothing. See docs/outputs.md."`
 	Shadow      bool          `env:"SHADOW" live:"true" envDefault:"false" example:"true" doc:"Try a detector beside the others: its anomalies go to ODRADEK_SHADOW_TOPIC. See docs/operations/change-settings.md."`
 }
+
+// lateAdmission is the value of ADMISSION with which the scores of an anomaly wait until it ends.
+const lateAdmission = "late"
 
 // The defaults of settings, but for ops that have others (detectors.Spec.Defaults).
 const (
@@ -63,6 +67,9 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Params, error) {
 	if op, ok := detectors.OpByName(d.Op); ok {
 		r.Bounded = op.Spec().Bounded
 		r.Runs = op.Spec().Runs && d.Smooth < 2 && r.Span == 0
+	}
+	if d.Alarm.Admission == lateAdmission {
+		r.Late = threshold.Late{Open: d.Alarm.OpenAfter, Close: d.Alarm.CloseAfter}
 	}
 	return &r, r.Check()
 }
@@ -155,12 +162,29 @@ func (ch *checker) alarm(short string, d *DetectorSettings) {
 	if r.Kind == threshold.Off || !ch.ok(short+"HISTORY", short+"WARMUP") {
 		return
 	}
+	ch.admission(short, d)
 	d.Alarm.History.Apply(&r)
 	if r.Warmup = d.Alarm.Warmup; r.Check() != nil {
 		ch.add(short+"HISTORY", strings.TrimPrefix(r.Check().Error(), "threshold: "), "")
 	}
 	if ch.ok(short+"CLOSE_AFTER", short+"RELEASE") && d.Alarm.Release < 1 && r.Value < 0 {
 		ch.add(short+"RELEASE", fmt.Sprintf("a share of a threshold below 0 (%s) means nothing", d.Alarm.Threshold), "use 1")
+	}
+}
+
+// admission checks ADMISSION of a detector with a threshold.
+func (ch *checker) admission(short string, d *DetectorSettings) {
+	if d.Alarm.Admission != lateAdmission {
+		return
+	}
+	switch spec := specOf(d.Op); {
+	case d.isAny():
+		ch.add(short+"ADMISSION", "late, but an ensemble with COMBINE=any compares its members' scores with their thresholds",
+			"remove it, or set it for its members")
+	case spec != nil && spec.Runs:
+		ch.add(short+"ADMISSION", fmt.Sprintf("late, but the scores of op %s wait for the end of their run anyway", d.Op), "remove it")
+	case d.Alarm.History.span > 0:
+		ch.add(short+"ADMISSION", "late, but "+Prefix+short+"HISTORY="+d.Alarm.History.String()+" is a time", "use a HISTORY of the last scores")
 	}
 }
 

@@ -51,6 +51,7 @@ const (
 	FormerSection      = 14
 	ClockSection       = 16
 	IntervalSection    = 18
+	LateSection        = 20
 )
 
 // BeginSection appends the kind of a section, whose content follows until EndSection.

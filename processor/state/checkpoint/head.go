@@ -50,4 +50,7 @@ func (w *Writer) appendBody(k *series.Key) {
 	if k.Interval.Any() {
 		section(changelog.IntervalSection, s.Interval)
 	}
+	if k.Alerts.Late() {
+		section(changelog.LateSection, s.Late)
+	}
 }

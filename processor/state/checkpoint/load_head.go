@@ -113,6 +113,8 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 			}
 		case changelog.IntervalSection:
 			h.Interval(&k.Series)
+		case changelog.LateSection:
+			h.Late(&k.Series)
 		default:
 			return false, nil
 		}

@@ -57,6 +57,7 @@ const (
 	rulingGuard  // there is a guard
 	rulingEvents // there is a policy of anomalies
 	rulingRuns   // scores of a run wait
+	rulingLate   // scores of an anomaly wait
 	rulingFlags  = 1<<iota - 1
 )
 
@@ -64,12 +65,12 @@ const (
 func (r *Ruling) Equal(o *Ruling) bool { return bytes.Equal(r.Encode(), o.Encode()) }
 
 // Encode returns the ruling as the content of a decision: flags, kind, value, margin, history, warm-up, distance of added scores, span, the
-// largest p-value; then the guard and the policy of anomalies.
+// largest p-value; then late admission, the guard and the policy of anomalies.
 func (r *Ruling) Encode() []byte {
 	t, a := r.Threshold, &r.Alarm
 	var e changelog.Encoder
 	flags := uint64(0)
-	for i, set := range [...]bool{t.Bounded, a.Shadow, a.Guard != nil, a.Events != nil, t.Runs} {
+	for i, set := range [...]bool{t.Bounded, a.Shadow, a.Guard != nil, a.Events != nil, t.Runs, t.Late.Close > 0} {
 		if set {
 			flags |= 1 << i
 		}
@@ -83,6 +84,10 @@ func (r *Ruling) Encode() []byte {
 	e.Uint(uint64(t.Decluster))
 	e.Uint(uint64(t.Span))
 	e.Bits(math.Float64bits(a.MaxP))
+	if l := t.Late; l.Close > 0 {
+		e.Uint(uint64(l.Open))
+		e.Uint(uint64(l.Close))
+	}
 	if g := a.Guard; g != nil {
 		e.Byte(byte(g.Direction))
 		e.Bits(math.Float64bits(g.Least))
@@ -119,6 +124,12 @@ func DecodeRuling(content []byte) (*Ruling, error) {
 		History: d.Small(), Warmup: d.Small(), Decluster: d.Small(), Span: int64(d.Uint()),
 	}
 	r := &Ruling{Threshold: t, Alarm: RulingAlarm{MaxP: number(), Shadow: flags&rulingShadow != 0}}
+	if flags&rulingLate != 0 {
+		t.Late = threshold.Late{Open: d.Small(), Close: d.Small()}
+		if t.Late.Close == 0 {
+			d.Fail()
+		}
+	}
 	if flags&rulingGuard != 0 {
 		g := &Guard{Direction: Direction(d.Byte()), Least: number(), Share: number()}
 		for range d.Len(1 + 1 + 8) {

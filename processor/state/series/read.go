@@ -279,6 +279,33 @@ func (r *Reader) Alerts(k *Series) {
 	}
 }
 
+// Late reads what Writer.Late has written: the histories, which Alerts has read, are of thresholds with late admission.
+func (r *Reader) Late(k *Series) {
+	for range r.Len(2) {
+		name, waiting := r.String(), r.Floats()
+		det, _ := k.Set.detector(name)
+		if r.Bad || k.Alerts == nil {
+			r.Fail()
+			return
+		}
+		if det == nil || !det.Judged || k.Alerts.Detectors[det.Alert].History == nil {
+			continue
+		}
+		a := &k.Alerts.Detectors[det.Alert]
+		if a.Threshold = det.lateLike(a.Threshold); a.Threshold == nil {
+			r.Fail()
+			return
+		}
+		front := a.History
+		a.History = make([]float32, a.Threshold.Size())
+		copy(a.History, front[:a.Threshold.Stored()])
+		if !a.Threshold.Restore(a.History) || !a.Threshold.SetWaiting(a.History, waiting) {
+			r.Fail()
+			return
+		}
+	}
+}
+
 func (r *Reader) addOrphan(k *Series, o Orphan) {
 	k.Alerts.Orphans = append(k.Alerts.Orphans, o)
 	r.Rewrite = true

@@ -104,6 +104,9 @@ func content(k *Series) string {
 	if k.Alerts.Summarised() {
 		Writer{&e}.Summaries(k)
 	}
+	if k.Alerts.Late() {
+		Writer{&e}.Late(k)
+	}
 	return string(e.B)
 }
 
@@ -183,6 +186,7 @@ func changelogOf(k *Series, segments map[SegmentName][]byte) []byte {
 	Writer{&e}.Progress(k)
 	Writer{&e}.Alerts(k)
 	Writer{&e}.Summaries(k)
+	Writer{&e}.Late(k)
 	return e.B
 }
 
@@ -209,6 +213,7 @@ func read(r *Reader, head []byte, set *Set, list []StoredSegment) (*Series, erro
 	r.Progress(k)
 	r.Alerts(k)
 	r.Summaries(k)
+	r.Late(k)
 	if r.Bad || len(r.B) > 0 {
 		return k, changelog.ErrCorrupt
 	}
@@ -221,11 +226,13 @@ func TestThresholdIsTheOwn(t *testing.T) {
 	for _, kind := range []threshold.Kind{threshold.Fixed, threshold.Mean, threshold.Quantile, threshold.MAD, threshold.Conformal,
 		threshold.PerDay} {
 		for _, bounded := range []bool{false, true} {
-			for _, span := range []int64{0, 1e9} {
+			for _, span := range []int64{0, 1e9, -1} { // -1: late admission
 				set := setsOf(50).For([]byte("a series"))
 				det := &set.Windows[0].Detectors[0]
 				params := threshold.New(kind, 0.1)
-				params.Bounded, params.Span, params.Decluster = bounded, span, 5
+				if params.Bounded, params.Span, params.Decluster = bounded, max(0, span), 5; span < 0 {
+					params.Late = threshold.Late{Open: 1, Close: 3}
+				}
 				det.Threshold = &params
 				k := newSeries(set)
 				a := &k.Alerts.Detectors[0]
@@ -233,13 +240,22 @@ func TestThresholdIsTheOwn(t *testing.T) {
 				for i := range 700 {
 					params.JudgeAt(a.History, float32(i%97)/100, int64(i)*1e7)
 				}
+				highest := float32(1)
+				if !bounded {
+					highest = 1e6
+				}
+				params.JudgeAt(a.History, highest, 7e9)
 				segments := map[SegmentName][]byte{}
 				got, err := read(&Reader{Silence: true}, changelogOf(k, segments), set, stored(t, segments))
 				if err != nil {
 					t.Fatal(err)
 				}
 				b, n := &got.Alerts.Detectors[0], params.Stored()
-				if b.Threshold != det.Threshold || !slices.Equal(b.History[:n], a.History[:n]) {
+				if waiting := params.Waiting(a.History); span < 0 && len(waiting) == 0 {
+					t.Errorf("kind %d: no score waits", kind)
+				}
+				if b.Threshold != det.Threshold || !slices.Equal(b.History[:n], a.History[:n]) ||
+					!slices.Equal(params.Waiting(b.History), params.Waiting(a.History)) {
 					t.Errorf("kind %d, bounded %t, span %d: read as a history of %+v", kind, bounded, span, *b.Threshold)
 				}
 			}
@@ -275,6 +291,13 @@ func TestHead(t *testing.T) {
 			a := &k.Alerts.Detectors[0]
 			a.Threshold = set.Windows[0].Detectors[0].Threshold
 			a.History = make([]float32, a.Threshold.Size())
+			if params := threshold.New(threshold.Fixed, 2); round%4 == 0 {
+				params.Late = threshold.Late{Open: 1, Close: 3}
+				a.Threshold, a.History = &params, make([]float32, params.Size())
+				for range rng.IntN(400) {
+					params.Judge(a.History, float32(rng.ExpFloat64()))
+				}
+			}
 			k.Alerts.Silent = &anomaly.Anomaly{ID: [16]byte{1}, Revision: 1, Start: 5, OpenedAt: 6, End: 9, PeakTime: 7}
 			m := new(Summary)
 			k.SetSummary(1, m)

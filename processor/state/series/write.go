@@ -168,6 +168,29 @@ func (wr Writer) Alerts(k *Series) {
 	}
 }
 
+// Late appends the scores of anomalies that wait, a section of a head:
+//
+//	judged detectors with a history under a threshold with late admission: number, and for each
+//	    name, scores
+func (wr Writer) Late(k *Series) {
+	n := 0
+	for i := range k.Alerts.Detectors {
+		if k.Alerts.Detectors[i].late() {
+			n++
+		}
+	}
+	wr.Uint(uint64(n))
+	for d := range k.Set.All {
+		if !d.Judged {
+			continue
+		}
+		if a := &k.Alerts.Detectors[d.Alert]; a.late() {
+			wr.String(d.Name)
+			wr.Floats(a.Threshold.Waiting(a.History))
+		}
+	}
+}
+
 // Summaries appends the summaries, a section of a head: number, and for each
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
