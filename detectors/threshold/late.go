@@ -1,6 +1,9 @@
 package threshold
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Late admission: the scores of an anomaly wait, and enter the history when it has ended. So the history, and the bounds, stay as they
 // were while it lasts, and an anomaly covers a state, not only its beginning.
@@ -30,11 +33,11 @@ func (p *Params) checkLate() error {
 	switch {
 	case l == Late{}:
 	case l.Open < 1 || l.Open > maxApart || l.Close < 1 || l.Close > maxApart:
-		return fmt.Errorf("threshold: late admission opens after %d scores and ends after %d, which must be from 1 to %d", l.Open, l.Close, maxApart)
+		return fmt.Errorf("threshold: late admission opens after %d scores and ends after %d: use 1 to %d", l.Open, l.Close, maxApart)
 	case p.Span > 0:
-		return fmt.Errorf("threshold: late admission needs a history of the last scores, not one that is spread over a time")
+		return errors.New("threshold: late admission needs a history of the last scores, not one over a time: use a number of scores")
 	case p.Runs:
-		return fmt.Errorf("threshold: late admission means nothing for scores that count samples: those of a run wait for its end")
+		return errors.New("threshold: scores that count samples wait for the end of their run anyway: do not set late admission")
 	}
 	return nil
 }
@@ -143,13 +146,13 @@ func (p *Params) admit(state, list []float32) {
 	state[atWaiting], state[atCalm] = 0, 0
 }
 
-// mayAdmit returns the scores that wait if they may enter the history with the next score.
-func (p *Params) mayAdmit(state []float32) []float32 {
+// mayAdmit returns how many scores may enter the history with the next score, if there are any that wait.
+func (p *Params) mayAdmit(state []float32) int {
 	waiting := p.Waiting(state)
 	if len(waiting) == 0 || len(waiting)+1 < mostWaits && int(state[atCalm])+1 < p.calmLeast(p.isOpen(state)) {
-		return nil
+		return 0
 	}
-	return waiting
+	return len(waiting) + 1
 }
 
 // undoWait undoes what wait has done with the scores that wait.

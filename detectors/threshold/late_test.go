@@ -15,8 +15,9 @@ func TestLateAdmission(t *testing.T) {
 	rnd := seedtest.New(t)
 	var ends [4]int // of anomalies that never opened, short, long, and of more scores than wait
 	for range 4 {
-		list := []Params{{Kind: Fixed, Value: 1.5}, {Kind: Mean, Value: 1.5}, {Kind: Quantile, Value: 0.9}, {Kind: Quantile, Value: 0.9, Margin: 1.25},
-			{Kind: MAD, Value: 3}, {Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.004}, {Kind: Conformal, Value: 0.004, Margin: 2}}
+		list := []Params{{Kind: Fixed, Value: 1.5}, {Kind: Mean, Value: 1.5}, {Kind: Quantile, Value: 0.9},
+			{Kind: Quantile, Value: 0.9, Margin: 1.25}, {Kind: MAD, Value: 3}, {Kind: Conformal, Value: 0.02},
+			{Kind: Conformal, Value: 0.004}, {Kind: Conformal, Value: 0.004, Margin: 2}}
 		p := list[rnd.IntN(len(list))]
 		p.History, p.Warmup, p.Decluster, p.Bounded = 32+rnd.IntN(100), rnd.IntN(30), rnd.IntN(9), rnd.IntN(4) == 0
 		p.Late = Late{Open: 1 + rnd.IntN(2)*rnd.IntN(4), Close: 1 + rnd.IntN(12)}

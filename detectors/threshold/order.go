@@ -80,7 +80,7 @@ func inOrder(sorted []float32) scores { return scores{n: len(sorted), sorted: so
 
 // scores returns the history of a state with n scores.
 func (p *Params) scores(state []float32, n int) scores {
-	order := state[p.Stored():][:p.order()]
+	order := state[p.Stored() : len(state)-p.late()]
 	if len(order) == p.History {
 		return inOrder(order[:n])
 	}

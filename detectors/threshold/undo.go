@@ -18,18 +18,20 @@ func (p *Params) Save(dst, state []float32, score float32) []float32 {
 		return append(dst, make([]float32, head+2)...)
 	}
 	h, count, n := p.History, Count(state), 1
-	waiting := p.mayAdmit(state)
-	switch {
-	case p.Runs:
+	if p.Runs {
 		n = p.ending(state, score)
-	case len(waiting) > 0:
-		n = min(h, len(waiting)+1)
+	}
+	if p.Late.Close > 0 {
+		n = max(1, min(h, p.mayAdmit(state)))
 	}
 	dst = append(append(dst, state[:head]...), state[head+h])
 	for i := range n {
 		dst = append(dst, state[head+(count+i)%h])
 	}
-	return append(dst, waiting...)
+	if p.Late.Close > 0 && n > 1 {
+		dst = append(dst, p.Waiting(state)...)
+	}
+	return dst
 }
 
 // Undo undoes the last judgement, before which Save gave saved. Later ones must have been
