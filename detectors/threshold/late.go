@@ -85,7 +85,7 @@ func lasting(s *scores) float32 {
 
 // wait takes a judged score that waits, or ends an anomaly, and reports whether it is one. The judgement is then by the bound of an open
 // anomaly.
-func (p *Params) wait(state []float32, s *scores, v *Judgement, score float32) bool {
+func (p *Params) wait(state []float32, s *scores, v Judgement, score float32) (_ Judgement, waits bool) {
 	isOpen := p.isOpen(state)
 	if isOpen && s.n > 0 {
 		if low := lasting(s); low < v.Threshold {
@@ -95,7 +95,7 @@ func (p *Params) wait(state []float32, s *scores, v *Judgement, score float32) b
 		}
 	}
 	if n := int(state[atWaiting]); n == 0 && !v.Exceeds {
-		return false
+		return v, false
 	}
 	waiting := p.waiting(state)
 	waiting[int(state[atWaiting])] = score
@@ -113,7 +113,7 @@ func (p *Params) wait(state []float32, s *scores, v *Judgement, score float32) b
 	default:
 		p.admit(state, waiting[n-calm:n])
 	}
-	return true
+	return v, true
 }
 
 // calmLeast returns how many consecutive scores that do not exceed end an anomaly.

@@ -262,7 +262,8 @@ func (p *Params) judge(state []float32, score float32, time int64, ranked bool) 
 	}
 	switch {
 	case p.Late.Close > 0:
-		if p.wait(state, &s, &v, score) {
+		waits, of := false, s // by their addresses s and v would not stay in registers
+		if v, waits = p.wait(state, &of, v, score); waits {
 			return v
 		}
 	case p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time):
