@@ -65,8 +65,8 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 	ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
-# The checks that CI leaves out where no change touches what they check.
-TOUCHED := test-kubernetes test-connect test-metrics compose-test cluster-test packages-test release
+# The checks that CI leaves out where no change touches what they check; lint is first, and its build takes minutes.
+TOUCHED := lint test-kubernetes test-connect test-metrics
 
 # Modules of their own, so that neither Prometheus nor Kubernetes nor a browser is a dependency of the worker.
 deploy: test-kubernetes test-connect test-image test-metrics test-browser ## tests of deploy, each a target of its own: manifests and chart against their schemas; pipelines on a broker, Kafka Connect into PostgreSQL; the release's image; alerts by promtool, dashboards against a running worker; the page in Chromium
@@ -120,6 +120,7 @@ bin/govulncheck: .ci/tools/go.mod .ci/tools/go.sum
 lint: fmt bin/golangci-lint ## gofmt, vet, and golangci-lint as .golangci.yml has it; its build takes minutes the first time
 	$(GO) vet $(PACKAGES)
 	bin/golangci-lint run --allow-serial-runners
+	.ci/passed.sh -write lint
 
 vuln: bin/govulncheck ## known vulnerabilities in what the programs call; needs vuln.go.dev
 	bin/govulncheck $(PACKAGES)

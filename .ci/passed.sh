@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks of the deployment that take minutes each run in CI where a change touches what they check, and else not again, as `go test`
-# does with its cache: .ci/passed has for each a hash of the files that it passed with last.
+# Lint, and checks of the deployment that take minutes each, run in CI where a change touches what they check, and else not again, as
+# `go test` does with its cache: .ci/passed has for each a hash of the files that it passed with last.
 #
 #   .ci/passed.sh NAME          # exits with 0 where the files of NAME are the ones that it passed with
 #   .ci/passed.sh -write NAME   # writes their hash; the check's target of the Makefile does so when it has passed
@@ -13,6 +13,7 @@ if [[ ${1:-} == -write ]]; then
 fi
 engine=(Dockerfile .dockerignore scripts/engine.sh scripts/debian-root.sh)
 case ${1:-} in
+lint) files=('*.go' .golangci.yml .ci/tools/go.mod go.mod) ;;
 test-kubernetes) files=(deploy/kubernetes deploy/helm deploy/test/kubernetes docs/configuration.md) ;;
 test-connect) files=(deploy/connect deploy/test/connect schemas) ;;
 test-metrics) files=(deploy/prometheus deploy/grafana deploy/test/metrics processor/metrics docs/metrics.md) ;;

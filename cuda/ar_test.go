@@ -18,7 +18,7 @@ import (
 
 // TestARWarpsEmulated scores random shapes, for every kernel, alone and among others; a third of them unless ODRADEK_LONG is set.
 func TestARWarpsEmulated(t *testing.T) {
-	share := 3
+	share := 8
 	if os.Getenv("ODRADEK_LONG") != "" {
 		share = 1
 	}

@@ -43,6 +43,8 @@ const (
 var (
 	binned = []string{"exact, all earlier points", "w=128 BINS=0", "w=128 BINS=20", "w=128 BINS=100", "w=1024 BINS=0", "w=1024 BINS=20",
 		"w=1024 BINS=100"}
+	binnedBatches = []string{"16384, w=128 BINS=0", "16384, w=128 BINS=20", "16384, w=128 BINS=100", "4096, w=1024 BINS=0",
+		"4096, w=1024 BINS=20", "4096, w=1024 BINS=100"}
 	drawn  = []string{"G2d n=10 k=5", "G2d n=10 k=10", "G2d n=10 k=50", "G3d n=10 k=5", "G3d n=10 k=10", "G3d n=10 k=50"}
 	threeK = []string{"5", "10", "50"}
 	eachK  = []string{"k=5, BruteForce", "k=5, BruteForce-SH", "k=5, SolvingSet", "k=5, SolvingSet-NDM", "k=5, SolvingSet-NDM-TP",
@@ -64,6 +66,8 @@ var paperFigures = map[string][]figure{
 	"000": {
 		{what: "all earlier points; w=128, `BINS=0`, 20, 100; w=1,024, the same", file: papersFile, shape: "%s", form: rate,
 			each: binned},
+		{what: "one GPU, the windows in batches, w=128, `BINS=0`, 20, 100; w=1,024", file: devicePapers, shape: "batch of %s, one GPU",
+			form: rate, each: binnedBatches},
 		{what: "AUROC", file: papersFile, shape: "%s", form: noted, note: noteAUROC, each: binned},
 		{what: "rank correlation with the first", file: papersFile, shape: "%s", form: noted, note: noteRanks,
 			each: binned[1:]},

@@ -262,7 +262,8 @@ func (p *Params) judge(state []float32, score float32, time int64, ranked bool) 
 	}
 	switch {
 	case p.Late.Close > 0:
-		waits, of := false, s // by their addresses s and v would not stay in registers
+		var waits bool
+		of := s // by their addresses s and v would not stay in registers
 		if v, waits = p.wait(state, &of, v, score); waits {
 			return v
 		}

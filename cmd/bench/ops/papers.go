@@ -236,7 +236,8 @@ func (b *Bench) LOFBins(ctx context.Context) (rows []testbed.Row, err error) {
 }
 
 // binsBatch measures Execute of windows of the stream, each with the virtual points of all points before it and one point to score.
-func (b *Bench) binsBatch(ctx context.Context, e detectors.Executor, x []float64, window, cells int, where string) (r testbed.Row, err error) {
+func (b *Bench) binsBatch(ctx context.Context, e detectors.Executor, x []float64, window, cells int, where string) (r testbed.Row,
+	err error) {
 	d, err := lof.New(lof.OpParams{Window: window, K: binsK, Cells: cells})
 	if err != nil {
 		return r, err
@@ -279,7 +280,7 @@ func (b *Bench) binsBatch(ctx context.Context, e detectors.Executor, x []float64
 		}
 	}
 	execute()
-	rate := 0.0
+	var rate float64
 	if where == oneCore {
 		n := 0
 		took := processorTime(func() {
