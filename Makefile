@@ -151,15 +151,12 @@ release: packages ## the same twice, which has to give the same bytes
 	scripts/release.sh bin/release.again
 	diff -r bin/release bin/release.again
 	rm -rf bin/release.again
-	.ci/passed.sh -write release
 
 compose-test: ## docker-compose.yml on a Docker of its own: built, started, scaled, killed, deleted; needs root and Debian
 	scripts/compose-test.sh
-	.ci/passed.sh -write compose-test
 
 cluster-test: ## manifests and chart on a Kubernetes of its own: applied, upgraded, rolled back, scaled, drained; needs root and Debian
 	scripts/cluster-test.sh
-	.ci/passed.sh -write cluster-test
 
 # The tests of sst and threshold take more than four minutes each there.
 arm-test: ## tests of the detectors' arithmetic and of small ops without amd64's assembly, for arm64, emulated; needs qemu-user
@@ -168,7 +165,6 @@ arm-test: ## tests of the detectors' arithmetic and of small ops without amd64's
 
 packages-test: packages ## installs, starts, upgrades and removes them in a Debian with systemd; needs root and Debian
 	scripts/packages-test.sh bin/release
-	.ci/passed.sh -write packages-test
 
 # It has no public home yet, and so a path that go install does not find.
 module: ## gives the module the path MODULE, such as example.com/odradek, in all files that name it

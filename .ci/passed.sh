@@ -11,16 +11,11 @@ if [[ ${1:-} == -write ]]; then
 	write=yes
 	shift
 fi
-engine=(Dockerfile .dockerignore scripts/engine.sh scripts/debian-root.sh)
 case ${1:-} in
 lint) files=('*.go' .golangci.yml .ci/tools/go.mod go.mod) ;;
 test-kubernetes) files=(deploy/kubernetes deploy/helm deploy/test/kubernetes docs/configuration.md) ;;
 test-connect) files=(deploy/connect deploy/test/connect schemas) ;;
 test-metrics) files=(deploy/prometheus deploy/grafana deploy/test/metrics processor/metrics docs/metrics.md) ;;
-compose-test) files=("${engine[@]}" docker-compose.yml deploy/prometheus deploy/grafana deploy/test/compose scripts/compose-test.sh) ;;
-cluster-test) files=("${engine[@]}" deploy/kubernetes deploy/helm deploy/test/cluster scripts/cluster-test.sh) ;;
-packages-test) files=(scripts/debian-root.sh deploy/packages deploy/systemd scripts/packages-test.sh) ;;
-release) files=(scripts/release.sh deploy/packages deploy/helm go.mod) ;;
 *)
 	echo "passed.sh: no check is named \"${1:-}\"" >&2
 	exit 2
