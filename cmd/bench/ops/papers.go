@@ -44,16 +44,21 @@ func (b *Bench) aloneOnCore(ctx context.Context, e detectors.Executor, in *input
 	if err := in.warmUp(ctx, e, batch, in.tasks); err != nil {
 		return r, err
 	}
-	batches, took := 0, 0.0
+	batches, took, err := b.onCore(func() error { return e.Execute(ctx, batch) })
+	return testbed.NewRow(in.name, float64(batches*in.tasks*in.fresh)/took, in.unit).Noted("Execute alone by processor time, %.3g us a batch",
+		1e6*took/float64(batches)), err
+}
+
+// onCore executes again and again for a second, and returns how often, and the processor time.
+func (b *Bench) onCore(execute func() error) (times int, took float64, err error) {
 	for took < b.Span(time.Second).Seconds() && err == nil {
 		took += processorTime(func() {
-			for began := time.Now(); time.Since(began) < b.Span(500*time.Millisecond) && err == nil; batches++ {
-				err = e.Execute(ctx, batch)
+			for began := time.Now(); time.Since(began) < b.Span(500*time.Millisecond) && err == nil; times++ {
+				err = execute()
 			}
 		})
 	}
-	return testbed.NewRow(in.name, float64(batches*in.tasks*in.fresh)/took, in.unit).Noted("Execute alone by processor time, %.3g us a batch",
-		1e6*took/float64(batches)), err
+	return times, took, err
 }
 
 // oneCore is the name of the CPU's executor.
@@ -274,23 +279,22 @@ func (b *Bench) binsBatch(ctx context.Context, e detectors.Executor, x []float64
 	}
 	name := fmt.Sprintf("batch of %d, w=%d BINS=%d, %s", tasks, window, cells, where)
 	b.Say("%s", name)
-	execute := func() {
-		if failed := e.Execute(ctx, batch); failed != nil {
-			err = failed
-		}
+	execute := func() error { return e.Execute(ctx, batch) }
+	if err := execute(); err != nil {
+		return r, err
 	}
-	execute()
 	var rate float64
 	if where == oneCore {
-		n := 0
-		took := processorTime(func() {
-			for began := time.Now(); time.Since(began) < b.Span(time.Second) && err == nil; n++ {
-				execute()
+		var times int
+		var took float64
+		times, took, err = b.onCore(execute)
+		rate = float64(times*tasks) / took
+	} else {
+		ns, _ := perItem(b.Span(time.Second), tasks, func() {
+			if failed := execute(); failed != nil {
+				err = failed
 			}
 		})
-		rate = float64(n*tasks) / took
-	} else {
-		ns, _ := perItem(b.Span(time.Second), tasks, execute)
 		rate = 1e9 / ns
 	}
 	return testbed.NewRow(name, rate, "points/s").Noted("Execute alone, %d KB", 4*(len(batch.In)+len(batch.Out))>>10), err
