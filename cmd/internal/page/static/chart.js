@@ -50,9 +50,8 @@ const Charts = (() => {
   const steps = [[1, [1, 2, 5, 10, 20, 50, 100, 200, 500]], [1e3, [1, 2, 5, 10, 15, 30]], [6e4, [1, 2, 5, 10, 15, 30]], [36e5, [1, 2, 4, 6, 12]],
     [864e5, [1, 2, 4, 8, 15, 30, 60, 90, 180, 365, 730, 1825, 3650]]].flatMap(([unit, list]) => list.map((n) => n * unit));
 
-  // clock labels the time axis in local time; the first label has the day.
-  function clock(u, list) {
-    const step = list.length > 1 ? list[1] - list[0] : 60000;
+  // clock labels the time axis in local time; the first label has the day. A step is in milliseconds.
+  function clock(u, list, index, space, step) {
     const parts = step < 1000 ? { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1 } :
       step < 60000 ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : step < 86400000 ? { hour: "2-digit", minute: "2-digit" } : { month: "short", day: "numeric" };
     const text = new Intl.DateTimeFormat(undefined, { ...parts, hourCycle: "h23" });
@@ -92,6 +91,8 @@ const Charts = (() => {
     const label = widest(["00:00:00.0", ...Array.from({ length: 12 }, (_, month) => day.format(new Date(2000, month, 28)))]);
     const end = Math.ceil(label / 2) + 2;
     const beside = (u, labels) => Math.max(end, gutter(u, labels || []));
+    // Where summer time begins, a step is an hour shorter and its label may reach into the one before.
+    const labelled = (u, list, index, space, step) => list.map((t, i) => (t > u.scales.x.max || (i > 0 && ((t - list[i - 1]) / step) * space < label) ? null : t));
     return {
       width,
       height,
@@ -101,7 +102,7 @@ const Charts = (() => {
       plugins: [spans(anomalies)],
       scales: { x: { time: true, range: (u, low, high) => (low == null ? range : [low, high]) } },
       padding: [null, end, null, (u, side, axes) => (axes[side] ? 0 : beside(u))], // without a value uPlot draws no axis of values
-      axes: [axis({ values: clock, space: label + 8, incrs: steps, filter: (u, list) => list.map((t) => (t > u.scales.x.max ? null : t)) }), axis({ size: beside, values: (u, list) => ticks(list) })],
+      axes: [axis({ values: clock, space: label + 8, incrs: steps, filter: labelled }), axis({ size: beside, values: (u, list) => ticks(list) })],
       cursor: { sync: { key: "series" }, drag: { x: true, y: false } },
       legend: { live: true },
     };
