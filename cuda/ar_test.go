@@ -13,7 +13,6 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ar"
 	"odradek/detectors/seedtest"
-	"odradek/detectors/signals"
 )
 
 // TestARWarpsEmulated scores random shapes, for every kernel, alone and among others; a third of them unless ODRADEK_LONG is set.
@@ -100,9 +99,9 @@ func newARRun(rng *rand.Rand, order, dim int, fresh []int, learnt int, define bo
 	for _, f := range fresh {
 		rows += f
 	}
-	all := signals.All(rng)
+	all := detectors.Signals(rng)
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	c := signals.Case(fmt.Sprintf("%+v, %d learnt", p, learnt), d, dim, learnt, fresh, all...)
+	c := detectors.NewCase(fmt.Sprintf("%+v, %d learnt", p, learnt), d, dim, learnt, fresh, all...)
 	r.name, r.x = c.Name, c.Rows
 	if learnt == 0 {
 		return r

@@ -16,7 +16,6 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
-	"odradek/detectors/signals"
 )
 
 // TestSolvingSetEmulated compares sets that kernels on the CPU mine with the CPU's, to the bit, and scores.
@@ -54,8 +53,8 @@ func solvingSets(t *testing.T, o Options, shapes, most int) {
 			t.Fatal(err)
 		}
 		dim, rows := 1+rng.IntN(min(5, 64/p.Embed)), p.Window+p.Embed+200
-		level, run, noise, kinds := 0.0, 5+rng.IntN(p.Window), math.Pow(10, -6*rng.Float64()), signals.All(rng)
-		kinds = append(kinds, signals.Signal{Name: "levels", At: func(int, int) float64 {
+		level, run, noise, kinds := 0.0, 5+rng.IntN(p.Window), math.Pow(10, -6*rng.Float64()), detectors.Signals(rng)
+		kinds = append(kinds, detectors.Signal{Name: "levels", At: func(int, int) float64 {
 			if rng.IntN(run) == 0 {
 				level = math.Pow(10, 9*rng.Float64()) * rng.NormFloat64()
 			}
@@ -65,7 +64,7 @@ func solvingSets(t *testing.T, o Options, shapes, most int) {
 			return level + noise*float64(rng.IntN(40)/2)
 		}})
 		x := make([]float64, 0, rows*(dim+1))
-		name, columns, at := fmt.Sprintf("%+v", p), make([]signals.Signal, dim), 1.7e15
+		name, columns, at := fmt.Sprintf("%+v", p), make([]detectors.Signal, dim), 1.7e15
 		for c := range columns {
 			columns[c] = kinds[min(rng.IntN(len(kinds)*3/2), len(kinds)-1)]
 			name += ", " + columns[c].Name

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op ar: the distance of a sample from an online autoregressive prediction. The method is package detectors/ar.
@@ -285,25 +284,25 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p OpParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
+	add := func(p OpParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	flip := func() bool { return rng.IntN(2) == 0 }
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(OpParams{Order: 6, Memory: 20 + rng.IntN(100), MinPoints: 1 + rng.IntN(20), Novelty: flip()}, 1, []int{30, 1, 1, 5, 16, 40}, s)
 	}
 	for _, order := range []int{1, 2, 3, 7, 8, 9} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		add(OpParams{Order: order, Memory: 2 + rng.IntN(50), MinPoints: 2}, 1, []int{1, 17, 1, 60}, s[rng.IntN(len(s))])
 	}
 	for _, dim := range []int{2, 3, 8, 9} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(OpParams{Order: 4, Memory: 1000, Novelty: flip()}, dim, []int{3, 1, 40, 16}, s...)
 	}
 	for _, shape := range [][2]int{{16, 1}, {16, 16}, {32, 1}} { // order, fresh rows
-		add(OpParams{Order: shape[0], Memory: 5000, MinPoints: 1}, 1, []int{shape[1]}, signals.All(rng)[2]).Bench = true
+		add(OpParams{Order: shape[0], Memory: 5000, MinPoints: 1}, 1, []int{shape[1]}, detectors.Signals(rng)[2]).Bench = true
 	}
 	return cases
 }

@@ -7,7 +7,6 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/seedtest"
-	"odradek/detectors/signals"
 )
 
 // TestExactAbove compares scores with the scores of the same tasks without a floor: to the bit above the floor, and not below
@@ -15,7 +14,7 @@ import (
 func TestExactAbove(t *testing.T) {
 	rng := seedtest.New(t)
 	above, others, higher := 0, 0, 0
-	for _, signal := range append(signals.All(rng), randomWalk(rng), randomWalk(rng)) {
+	for _, signal := range append(detectors.Signals(rng), randomWalk(rng), randomWalk(rng)) {
 		n := 5000
 		x := make([]float64, n)
 		for i := range x {

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"odradek/detectors"
 	"odradek/detectors/seedtest"
-	"odradek/detectors/signals"
 )
 
 // TestLeftSearch compares whole searches with LeftScorer, to the bit, from any first neighbour; what an early end leaves is no
@@ -17,7 +17,7 @@ func TestLeftSearch(t *testing.T) {
 	var l LeftScorer
 	var w, v LeftMemory
 	searched, single, nearest := 0, 0, 0
-	for _, signal := range append(signals.All(rng), randomWalk(rng), randomWalk(rng)) {
+	for _, signal := range append(detectors.Signals(rng), randomWalk(rng), randomWalk(rng)) {
 		n := 300 + rng.IntN(6000)
 		x := make([]float64, n)
 		for i := range x {
@@ -78,7 +78,7 @@ func TestLeftSearch(t *testing.T) {
 	}
 }
 
-func randomWalk(rng *rand.Rand) signals.Signal {
+func randomWalk(rng *rand.Rand) detectors.Signal {
 	sum := 0.0
-	return signals.Signal{Name: "walk", At: func(int, int) float64 { sum += rng.NormFloat64(); return sum }}
+	return detectors.Signal{Name: "walk", At: func(int, int) float64 { sum += rng.NormFloat64(); return sum }}
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op discord: the distance of the newest subsequence to its nearest
@@ -492,55 +491,55 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p Params, dim, extra int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
+	add := func(p Params, dim, extra int, fresh []int, values ...detectors.Signal) *detectors.Case {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	flip := func() bool { return rng.IntN(2) == 0 }
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(Params{Window: 96, Length: 8, K: 1 + rng.IntN(3), ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 1, 5, 16}, s)
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		p := Params{Window: 80, Length: 5, MaxLength: 30, Lengths: 2 + rng.IntN(3), K: 1 + rng.IntN(2), ExcludeFlat: flip()}
 		add(p, 1, 0, []int{3, 1}, s)
 	}
 	for _, dim := range []int{2, 3, 5} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(Params{Window: 64, Length: 6, K: 1 + rng.IntN(3), ExcludeFlat: flip()}, dim, 0, []int{3, 1}, s...)
-		s = signals.All(rng)[:14] // finite
+		s = detectors.Signals(rng)[:14] // finite
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(Params{Window: 70, Length: 4, MaxLength: 20, ExcludeFlat: flip()}, dim, 0, []int{17, 1}, s...)
 	}
 	// Steps of 1e9, rests, and a window that is one period long.
-	step := signals.Signal{Name: "step of 1e9", At: func(i, n int) float64 { return 1e9*float64(i*3/n) + rng.NormFloat64() }}
-	rest := signals.Signal{Name: "rests", At: func(i, _ int) float64 { return rng.NormFloat64() * float64(i/40%2) }}
-	period := signals.Signal{Name: "period", At: func(i, _ int) float64 { return float64(i % 90 * (i % 13)) }}
-	for _, s := range []signals.Signal{step, rest, period} {
+	step := detectors.Signal{Name: "step of 1e9", At: func(i, n int) float64 { return 1e9*float64(i*3/n) + rng.NormFloat64() }}
+	rest := detectors.Signal{Name: "rests", At: func(i, _ int) float64 { return rng.NormFloat64() * float64(i/40%2) }}
+	period := detectors.Signal{Name: "period", At: func(i, _ int) float64 { return float64(i % 90 * (i % 13)) }}
+	for _, s := range []detectors.Signal{step, rest, period} {
 		add(Params{Window: 90, Length: 16, K: 1 + rng.IntN(2), ExcludeFlat: flip()}, 1, 30, []int{1, 16, 4}, s)
 	}
 	// The smallest; windows that are not full yet; one pair only; lengths around the sizes of
 	// vectors and warps.
-	add(Params{Window: 6, Length: 3}, 1, 0, []int{1, 9}, signals.All(rng)[0])
-	add(Params{Window: 40, Length: 20, K: 3}, 2, 0, []int{1, 5}, signals.All(rng)[rng.IntN(3)])
+	add(Params{Window: 6, Length: 3}, 1, 0, []int{1, 9}, detectors.Signals(rng)[0])
+	add(Params{Window: 40, Length: 20, K: 3}, 2, 0, []int{1, 5}, detectors.Signals(rng)[rng.IntN(3)])
 	for _, missing := range []int{1, 60, 120} {
-		add(Params{Window: 160, Length: 9, MinPoints: 20}, 1, -missing, []int{1, 4}, signals.All(rng)[rng.IntN(3)])
+		add(Params{Window: 160, Length: 9, MinPoints: 20}, 1, -missing, []int{1, 4}, detectors.Signals(rng)[rng.IntN(3)])
 	}
 	for _, m := range []int{7, 15, 16, 17, 31, 33, 63, 65, 100} {
 		p := Params{Window: 2*m + 1 + rng.IntN(200), Length: m, K: 1 + rng.IntN(2)}
-		add(p, 1, 0, []int{1 + rng.IntN(20)}, signals.All(rng)[rng.IntN(3)])
+		add(p, 1, 0, []int{1 + rng.IntN(20)}, detectors.Signals(rng)[rng.IntN(3)])
 	}
-	add(Params{Window: 700, Length: 257, MinPoints: 700}, 1, 0, []int{1, 3}, signals.All(rng)[1])
+	add(Params{Window: 700, Length: 257, MinPoints: 700}, 1, 0, []int{1, 3}, detectors.Signals(rng)[1])
 	// A score every few rows: of parts of that, and of more rows than a block of the kernel scores at once.
 	for _, every := range []int{2, 3, 16, 40} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(Params{Window: 120, Length: 7, K: 1 + rng.IntN(2), Every: every, ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 16, 5, 33}, s...)
 		add(Params{Window: 130, Length: 5, MaxLength: 20, Lengths: 3, Every: every}, 1, 0, []int{80, 1, 7}, s[:4]...)
 		add(Params{Window: 90, Length: 6, Every: every, ExcludeFlat: flip()}, 2, 0, []int{16, 2}, s...)
 	}
 	// Exact above a quantile: chains with and without a floor, of several fields, and of tasks with several scores.
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		p := Params{Window: 200 + rng.IntN(200), Length: 4, MaxLength: 10, Lengths: 1 + 2*rng.IntN(2), MinPoints: 80}
 		if p.Lengths == 1 {
 			p.MaxLength = p.Length
@@ -549,13 +548,13 @@ func cases(rng *rand.Rand) []detectors.Case {
 		add(p, 1, -rng.IntN(100), []int{31 * p.Every, 1, 64, 2, 17}, s).CPU = true
 	}
 	for range 3 {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(Params{Window: 150, Length: 6, ExactAbove: 0.9, ExcludeFlat: flip()}, 2, 0, []int{16, 25, 2, 40}, s...).CPU = true
 	}
-	add(Params{Window: 2048, Length: 64}, 1, 0, []int{1}, signals.All(rng)[2]).Bench = true
-	add(Params{Window: 2048, Length: 64}, 1, 0, []int{16}, signals.All(rng)[2]).Bench = true
-	add(Params{Window: 1024, Length: 32, MaxLength: 128, Lengths: 3, K: 2}, 1, 0, []int{1}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 2048, Length: 64}, 1, 0, []int{1}, detectors.Signals(rng)[2]).Bench = true
+	add(Params{Window: 2048, Length: 64}, 1, 0, []int{16}, detectors.Signals(rng)[2]).Bench = true
+	add(Params{Window: 1024, Length: 32, MaxLength: 128, Lengths: 3, K: 2}, 1, 0, []int{1}, detectors.Signals(rng)[0]).Bench = true
 	return cases
 }
 

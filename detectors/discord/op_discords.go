@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op discords: the top discords of a window, of every length. The method is
@@ -788,29 +787,29 @@ func near(a, b float64, m, k int) bool {
 
 func topCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p TopParams, dim, extra int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(NewTop(p)), dim, extra, fresh, values...))
+	add := func(p TopParams, dim, extra int, fresh []int, values ...detectors.Signal) *detectors.Case {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(NewTop(p)), dim, extra, fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	flip := func() bool { return rng.IntN(2) == 0 }
 	bits := func() int { return 32 << rng.IntN(2) }
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(TopParams{Window: 90, MinLength: 3 + rng.IntN(4), MaxLength: 8 + rng.IntN(12), Step: 1 + rng.IntN(3), Top: 1 + rng.IntN(3),
 			ExcludeFlat: flip(), Precision: bits()}, 1, rng.IntN(3), []int{1, 20, 90}, s)
 		add(TopParams{Window: 100, Tumbling: true, MinLength: 10, MaxLength: 50, Step: 1 + rng.IntN(20), Top: 2,
 			Exclusion: 1 + rng.IntN(4), K: 1 + rng.IntN(3), Precision: bits()}, 1, 0, []int{100, 7, 130}, s)
 	}
-	s := signals.All(rng)
+	s := detectors.Signals(rng)
 	rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 	add(TopParams{Window: 80, MinLength: 6, MaxLength: 9, Top: 2}, 3, 1, []int{9, 1}, s...)
 	// The smallest; lengths up to half of a window; a window of one period; a discord twice.
-	add(TopParams{Window: 6, MinLength: 3, Tumbling: true}, 1, 0, []int{6, 1, 5, 7}, signals.All(rng)[0])
-	add(TopParams{Window: 64, MinLength: 30, MaxLength: 32, Top: 3}, 1, 0, []int{16, 16}, signals.All(rng)[1])
+	add(TopParams{Window: 6, MinLength: 3, Tumbling: true}, 1, 0, []int{6, 1, 5, 7}, detectors.Signals(rng)[0])
+	add(TopParams{Window: 64, MinLength: 30, MaxLength: 32, Top: 3}, 1, 0, []int{16, 16}, detectors.Signals(rng)[1])
 	add(TopParams{Window: 60, MinLength: 20, MaxLength: 30, Step: 10, Top: 2}, 1, 0, []int{30},
-		signals.Signal{Name: "one period", At: func(i, _ int) float64 { return math.Sin(float64(i) * 2 * math.Pi / 60) }})
+		detectors.Signal{Name: "one period", At: func(i, _ int) float64 { return math.Sin(float64(i) * 2 * math.Pi / 60) }})
 	for _, k := range []int{1, 2} {
 		add(TopParams{Window: 200, MinLength: 12, MaxLength: 20, Step: 4, Top: 3, K: k}, 1, 0, []int{100},
-			signals.Signal{Name: "a discord twice", At: func(i, _ int) float64 {
+			detectors.Signal{Name: "a discord twice", At: func(i, _ int) float64 {
 				if i%140 >= 40 && i%140 < 44 {
 					return 3
 				}
@@ -819,14 +818,14 @@ func topCases(rng *rand.Rand) []detectors.Case {
 	}
 	for _, precision := range []int{64, 32} {
 		add(TopParams{Window: 160, MinLength: 12, MaxLength: 24, Step: 4, Top: 2, Precision: precision}, 1, 0, []int{40},
-			signals.Signal{Name: "a step by 1e9", At: func(i, n int) float64 {
+			detectors.Signal{Name: "a step by 1e9", At: func(i, n int) float64 {
 				if i > n/2 {
 					return 1e9 + 100*rng.NormFloat64()
 				}
 				return rng.NormFloat64()
 			}})
 	}
-	for _, s := range signals.All(rng) { // range discords, of a radius that some distances reach
+	for _, s := range detectors.Signals(rng) { // range discords, of a radius that some distances reach
 		p := TopParams{Window: 90, MinLength: 4 + rng.IntN(4), MaxLength: 9 + rng.IntN(12), Step: 1 + rng.IntN(3), Top: 1 + rng.IntN(2),
 			K: 1 + rng.IntN(4)/3, ExcludeFlat: flip(), Precision: bits(), Radius: 0.1 + 3.9*rng.Float64()}
 		if flip() {
@@ -835,8 +834,8 @@ func topCases(rng *rand.Rand) []detectors.Case {
 		add(p, 1, rng.IntN(3), []int{1, 20, 90}, s).CPU = true
 	}
 	// In windows that kernels take, of signals without jumps that are large against the rest, with which diagonals lose digits.
-	even := signals.All(rng)
-	even = slices.DeleteFunc(even, func(s signals.Signal) bool {
+	even := detectors.Signals(rng)
+	even = slices.DeleteFunc(even, func(s detectors.Signal) bool {
 		return !slices.Contains([]string{"noise", "walk", "tones", "step", "level", "constant", "tied", "square", "one not a number"}, s.Name)
 	})
 	rng.Shuffle(len(even), func(i, j int) { even[i], even[j] = even[j], even[i] })
@@ -850,7 +849,7 @@ func topCases(rng *rand.Rand) []detectors.Case {
 		add(p, 1, rng.IntN(3), []int{1, 20}, s)
 	}
 	add(TopParams{Window: 100, MinLength: 40, MaxLength: 50, Radius: Auto, Tumbling: true}, 2, 0, []int{100, 120}, s...).CPU = true
-	add(TopParams{Window: 512, MinLength: 32, MaxLength: 64, Step: 8}, 1, 0, []int{64}, signals.All(rng)[0]).Bench = true
+	add(TopParams{Window: 512, MinLength: 32, MaxLength: 64, Step: 8}, 1, 0, []int{64}, detectors.Signals(rng)[0]).Bench = true
 	return cases
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op joint: how unusual the values of a sample are together. The method is package detectors/joint.
@@ -242,22 +241,22 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p OpParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+	add := func(p OpParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
 		p = OpParams{cmp.Or(p.Window, 8), cmp.Or(p.Guard, 8), cmp.Or(p.Memory, 1000)}
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(OpParams{Guard: 8 + rng.IntN(9), Memory: 64 + rng.IntN(200)}, 1, []int{140, 1, 1, 5, 16, 40}, s)
 	}
 	for _, dim := range []int{2, 3, 8, 9} {
 		for range 3 {
-			s := signals.All(rng)
+			s := detectors.Signals(rng)
 			rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 			add(OpParams{Guard: 16}, dim, []int{120, 1, 40, 16}, s...)
 		}
 	}
-	noise := signals.All(rng)[0]
+	noise := detectors.Signals(rng)[0]
 	add(OpParams{Window: 32, Guard: 256}, 4, []int{500, 1, 60}, noise)
 	for _, shape := range [][2]int{{3, 1}, {8, 1}, {8, 16}, {40, 1}} { // fields, fresh rows
 		add(OpParams{Window: 32, Guard: 256, Memory: 10000}, shape[0], []int{shape[1]}, noise).Bench = true

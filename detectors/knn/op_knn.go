@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 	"odradek/detectors/vec"
 )
 
@@ -650,59 +649,60 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p Params, dim, extra int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
+	add := func(p Params, dim, extra int, fresh []int, values ...detectors.Signal) *detectors.Case {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	flip := func() bool { return rng.IntN(2) == 0 }
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(Params{Window: 24, K: 3, Embed: 4, Neighbours: flip(), IncludeSelf: flip()}, 1, rng.IntN(3), []int{1, 1, 5, 16}, s)
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(Params{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: flip(), IncludeSelf: flip()}, 1, 0, []int{40, 3, 90}, s)
 		add(Params{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: true, Embed: 1 + rng.IntN(6)}, 1+rng.IntN(2), 0, []int{40}, s)
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		p := Params{Window: 24, K: 3, Embed: 3 + rng.IntN(4), ZNorm: true, Tumbling: flip(), Neighbours: flip(), IncludeSelf: flip()}
 		add(p, 1+rng.IntN(2), 0, []int{24, 1, 1, 5}, s)
 	}
 	for _, dim := range []int{2, 3, 8} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(Params{Window: 16, K: 1 + rng.IntN(8), Embed: 1 + rng.IntN(4)}, dim, 0, []int{3, 1}, s...)
-		s = signals.All(rng)[:14] // finite
+		s = detectors.Signals(rng)[:14] // finite
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(Params{Window: 70, K: 1 + rng.IntN(20), Tumbling: true, Embed: 1 + rng.IntN(3), Neighbours: flip()}, dim, 0, []int{130, 1}, s...)
 	}
 	// The smallest; windows that are not full yet; as many neighbours as points, and more.
-	add(Params{Window: 2, K: 1, Embed: 1}, 1, 0, []int{1, 9}, signals.All(rng)[0])
-	add(Params{Window: 2, K: 1, Tumbling: true, IncludeSelf: true, Neighbours: true}, 2, 0, []int{1, 2, 3}, signals.All(rng)[0])
+	add(Params{Window: 2, K: 1, Embed: 1}, 1, 0, []int{1, 9}, detectors.Signals(rng)[0])
+	add(Params{Window: 2, K: 1, Tumbling: true, IncludeSelf: true, Neighbours: true}, 2, 0, []int{1, 2, 3}, detectors.Signals(rng)[0])
 	for _, missing := range []int{1, 20, 50} {
-		add(Params{Window: 64, K: 5, Embed: 7, MinPoints: 10}, 1, -missing, []int{1, 4}, signals.All(rng)[rng.IntN(3)])
+		add(Params{Window: 64, K: 5, Embed: 7, MinPoints: 10}, 1, -missing, []int{1, 4}, detectors.Signals(rng)[rng.IntN(3)])
 	}
 	// A start: the first task has just the points that a score needs.
-	add(Params{Window: 600, K: 5, Embed: 7, Neighbours: flip()}, 1, MinPoints-600, []int{1, 4, 17}, signals.All(rng)[rng.IntN(3)])
-	add(Params{Window: 90, K: 12, Embed: 2, MinPoints: 24, IncludeSelf: flip()}, 3, 24-90, []int{3, 1}, signals.All(rng)[rng.IntN(3)])
-	add(Params{Window: 90, K: 12, MinPoints: 90}, 1, 0, []int{1, 2}, signals.All(rng)[rng.IntN(14)])
+	add(Params{Window: 600, K: 5, Embed: 7, Neighbours: flip()}, 1, MinPoints-600, []int{1, 4, 17}, detectors.Signals(rng)[rng.IntN(3)])
+	add(Params{Window: 90, K: 12, Embed: 2, MinPoints: 24, IncludeSelf: flip()}, 3, 24-90, []int{3, 1}, detectors.Signals(rng)[rng.IntN(3)])
+	add(Params{Window: 90, K: 12, MinPoints: 90}, 1, 0, []int{1, 2}, detectors.Signals(rng)[rng.IntN(14)])
 	for _, n := range []int{1, 2, 19, 20, 21, 22} {
-		add(Params{Window: 40, K: 20, Tumbling: true, IncludeSelf: flip(), Neighbours: true}, 2, 0, []int{n}, signals.All(rng)[rng.IntN(3)*7/2])
+		add(Params{Window: 40, K: 20, Tumbling: true, IncludeSelf: flip(), Neighbours: true}, 2, 0, []int{n},
+			detectors.Signals(rng)[rng.IntN(3)*7/2])
 	}
 	// Sizes around the sizes of groups of points and of places.
 	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		add(Params{Window: n, K: 1 + rng.IntN(n/2), Tumbling: true, Neighbours: flip()}, 1+rng.IntN(3), 0, []int{n}, s[rng.IntN(len(s))])
 		add(Params{Window: n, K: 1 + rng.IntN(n/2), Neighbours: flip()}, 1+rng.IntN(3), 0, []int{2}, s[rng.IntN(2)+3])
 	}
-	add(Params{Window: 400, K: 150, Tumbling: true, Neighbours: true}, 3, 0, []int{330}, signals.All(rng)[7])
-	add(Params{Window: 600, K: 40, Tumbling: true, Neighbours: flip()}, 20, 0, []int{600}, signals.All(rng)[rng.IntN(14)])
-	add(Params{Window: 3000, K: 12, Tumbling: true}, 2, 0, []int{2100}, signals.All(rng)[rng.IntN(2)])
-	add(Params{Window: 4200, K: 12, Tumbling: true, IncludeSelf: flip()}, 2, 0, []int{4200}, signals.All(rng)[rng.IntN(14)])
+	add(Params{Window: 400, K: 150, Tumbling: true, Neighbours: true}, 3, 0, []int{330}, detectors.Signals(rng)[7])
+	add(Params{Window: 600, K: 40, Tumbling: true, Neighbours: flip()}, 20, 0, []int{600}, detectors.Signals(rng)[rng.IntN(14)])
+	add(Params{Window: 3000, K: 12, Tumbling: true}, 2, 0, []int{2100}, detectors.Signals(rng)[rng.IntN(2)])
+	add(Params{Window: 4200, K: 12, Tumbling: true, IncludeSelf: flip()}, 2, 0, []int{4200}, detectors.Signals(rng)[rng.IntN(14)])
 	cases = append(cases, modelCases(rng)...)
-	add(Params{Window: 1024, K: 10, Embed: 19}, 1, 0, []int{1}, signals.All(rng)[0]).Bench = true
-	add(Params{Window: 256, K: 10, Embed: 1}, 8, 0, []int{16}, signals.All(rng)[0]).Bench = true
-	add(Params{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, signals.All(rng)[0]).Bench = true
-	add(Params{Window: 1024, K: 20}, 1, 0, []int{1}, signals.All(rng)[2]).Bench = true
-	add(Params{Window: 1024, K: 20, Tumbling: true}, 1, 0, []int{1024}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 1024, K: 10, Embed: 19}, 1, 0, []int{1}, detectors.Signals(rng)[0]).Bench = true
+	add(Params{Window: 256, K: 10, Embed: 1}, 8, 0, []int{16}, detectors.Signals(rng)[0]).Bench = true
+	add(Params{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, detectors.Signals(rng)[0]).Bench = true
+	add(Params{Window: 1024, K: 20}, 1, 0, []int{1}, detectors.Signals(rng)[2]).Bench = true
+	add(Params{Window: 1024, K: 20, Tumbling: true}, 1, 0, []int{1024}, detectors.Signals(rng)[2]).Bench = true
 	return cases
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 	"odradek/detectors/vec"
 )
 
@@ -428,9 +427,9 @@ func modelCases(rng *rand.Rand) []detectors.Case {
 		if err != nil {
 			panic(err)
 		}
-		all := signals.All(rng)
+		all := detectors.Signals(rng)
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		cases = append(cases, signals.Case(fmt.Sprintf("a model of %d points of %d rows of %d, k=%d, self %v, neighbours %v",
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("a model of %d points of %d rows of %d, k=%d, self %v, neighbours %v",
 			points, embed, dim, k, d.p.IncludeSelf, d.p.Neighbours), d, rows, 0, fresh, all...))
 		return &cases[len(cases)-1]
 	}
@@ -465,5 +464,5 @@ func modelCases(rng *rand.Rand) []detectors.Case {
 		points++
 		return own.Points[(points-1)%70*2+(points-1)/70]
 	}
-	return append(cases, signals.Case("the points of a model", d, 2, 0, []int{30, 40}, signals.Signal{Name: "its points", At: at}))
+	return append(cases, detectors.NewCase("the points of a model", d, 2, 0, []int{30, 40}, detectors.Signal{Name: "its points", At: at}))
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op topn: the points of largest weight of a window. The method is package detectors/knn.
@@ -323,30 +322,30 @@ func (d *topnDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence 
 
 func topnCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p TopNParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(NewTopN(p)), dim, 0, fresh, values...))
+	add := func(p TopNParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(NewTopN(p)), dim, 0, fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	flip := func() bool { return rng.IntN(2) == 0 }
-	for _, s := range signals.All(rng) { // all of the window first
+	for _, s := range detectors.Signals(rng) { // all of the window first
 		add(TopNParams{Window: 40, K: 2 + rng.IntN(9), Top: 40, Tumbling: true, IncludeSelf: flip()}, 1, []int{40, 3, 90}, s)
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(TopNParams{Window: 60, K: 2 + rng.IntN(9), Top: 1 + rng.IntN(9), IncludeSelf: flip()}, 1, []int{1, 30, 7}, s)
 		add(TopNParams{Window: 80, K: 2 + rng.IntN(9), Top: 1 + rng.IntN(9), Tumbling: true, Embed: 1 + rng.IntN(6)}, 1+rng.IntN(2), []int{80}, s)
 	}
 	for _, dim := range []int{2, 3, 7, 8, 11, 16} {
-		s := signals.All(rng)[:14] // finite
+		s := detectors.Signals(rng)[:14] // finite
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(TopNParams{Window: 70, K: 2 + rng.IntN(20), Top: 1 + rng.IntN(5), Tumbling: true, Embed: 1 + rng.IntN(3)}, dim, []int{130, 1}, s...)
 	}
 	for _, n := range []int{1, 2, 19, 20, 21, 22, 31, 32, 33, 63, 64, 65, 257} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		add(TopNParams{Window: 40, K: 20, Top: 1 + rng.IntN(4), Tumbling: true, IncludeSelf: flip()}, 1+rng.IntN(3), []int{n}, s[rng.IntN(14)])
 	}
-	add(TopNParams{Window: 300, K: 150, Top: 3, Tumbling: true}, 3, []int{300}, signals.All(rng)[7]).CPU = true
-	add(TopNParams{Window: 1500, K: 12, Top: 10, Tumbling: true}, 2, []int{1500}, signals.All(rng)[rng.IntN(2)])
-	add(TopNParams{Window: 1024, K: 10, Top: 10}, 2, []int{1}, signals.All(rng)[0]).Bench = true
+	add(TopNParams{Window: 300, K: 150, Top: 3, Tumbling: true}, 3, []int{300}, detectors.Signals(rng)[7]).CPU = true
+	add(TopNParams{Window: 1500, K: 12, Top: 10, Tumbling: true}, 2, []int{1500}, detectors.Signals(rng)[rng.IntN(2)])
+	add(TopNParams{Window: 1024, K: 10, Top: 10}, 2, []int{1}, detectors.Signals(rng)[0]).Bench = true
 	return cases
 }
 

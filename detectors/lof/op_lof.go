@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 	"odradek/detectors/vec"
 )
 
@@ -494,8 +493,8 @@ func describe[F float32 | float64](d *detector, r *detectors.Rows, fresh int, t 
 
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p OpParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
+	add := func(p OpParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	// bins adds virtual points of the size of the case's values.
@@ -509,46 +508,46 @@ func cases(rng *rand.Rand) []detectors.Case {
 		}
 		c.Name += fmt.Sprintf(", %d virtual", n)
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(OpParams{Window: 40, K: 6}, 1, []int{1, 1, 5, 40}, s)
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(OpParams{Window: 30, K: 5, Floor: None}, 1, []int{3, 1}, s)
 		add(OpParams{Window: 30, K: 5, Floor: Added}, 1, []int{3, 1}, s)
 		add(OpParams{Window: 25, K: 4, Embed: 5}, 1, []int{2, 1}, s)
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(OpParams{Window: 25, K: 4, Embed: 6, ZNorm: true}, 1, []int{2, 1}, s)
 		bins(add(OpParams{Window: 25, K: 4, Alpha: rng.Float64() * float64(rng.IntN(2))}, 1, []int{2, 1}, s), 1+rng.IntN(30))
 	}
 	// The smallest; fewer points than neighbours; more fresh rows than the window.
-	add(OpParams{Window: 2, K: 1}, 1, []int{1, 2}, signals.All(rng)[0])
-	add(OpParams{Window: 2, K: 1, Warmup: 2, Embed: 3, ZNorm: true}, 2, []int{1, 2}, signals.All(rng)[1])
-	c := add(OpParams{Window: 60, K: 30, Warmup: 2}, 2, []int{1, 1, 3}, signals.All(rng)[0])
+	add(OpParams{Window: 2, K: 1}, 1, []int{1, 2}, detectors.Signals(rng)[0])
+	add(OpParams{Window: 2, K: 1, Warmup: 2, Embed: 3, ZNorm: true}, 2, []int{1, 2}, detectors.Signals(rng)[1])
+	c := add(OpParams{Window: 60, K: 30, Warmup: 2}, 2, []int{1, 1, 3}, detectors.Signals(rng)[0])
 	c.Rows = c.Rows[len(c.Rows)-c.Dim*(6+rng.IntN(30)):]
-	add(OpParams{Window: 10, K: 5}, 1, []int{25, 1}, signals.All(rng)[7])
-	add(OpParams{Window: 20, K: 5, Tumbling: true}, 2, []int{20, 20, 1, 3}, signals.All(rng)[0])
-	bins(add(OpParams{Window: 20, K: 5, Tumbling: true, Embed: 4}, 1, []int{20, 20}, signals.All(rng)[1]), 9)
-	bins(add(OpParams{Window: 20, K: 5, Tumbling: true, Cells: 9}, 2, []int{20, 20}, signals.All(rng)[0]), 12)
-	bins(add(OpParams{Window: 33, K: 5, Cells: 10, Warmup: 12}, 1, []int{1, 4, 1}, signals.All(rng)[1]), 15)
+	add(OpParams{Window: 10, K: 5}, 1, []int{25, 1}, detectors.Signals(rng)[7])
+	add(OpParams{Window: 20, K: 5, Tumbling: true}, 2, []int{20, 20, 1, 3}, detectors.Signals(rng)[0])
+	bins(add(OpParams{Window: 20, K: 5, Tumbling: true, Embed: 4}, 1, []int{20, 20}, detectors.Signals(rng)[1]), 9)
+	bins(add(OpParams{Window: 20, K: 5, Tumbling: true, Cells: 9}, 2, []int{20, 20}, detectors.Signals(rng)[0]), 12)
+	bins(add(OpParams{Window: 33, K: 5, Cells: 10, Warmup: 12}, 1, []int{1, 4, 1}, detectors.Signals(rng)[1]), 15)
 	// Sizes around the sizes of the vector kernels' groups.
 	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		add(OpParams{Window: n, K: 1 + rng.IntN(n/2)}, 1+rng.IntN(3), []int{1, 1 + rng.IntN(n), 1}, s[rng.IntN(len(s))])
 	}
 	for _, dim := range []int{2, 3, 8, 9} {
-		s := signals.All(rng)[:14] // finite
+		s := detectors.Signals(rng)[:14] // finite
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(OpParams{Window: 70, K: 9, Embed: 1 + rng.IntN(3)}, dim, []int{3, 1}, s...)
 	}
-	add(OpParams{Window: 150, K: 12}, 3, []int{1, 150}, signals.All(rng)[7])
-	add(OpParams{Window: 300, K: 110}, 2, []int{2}, signals.All(rng)[0])
-	bins(add(OpParams{Window: 100, K: 10}, 4, []int{1, 100}, signals.All(rng)[0]), 200)
-	add(OpParams{Window: 1024, K: 20}, 8, []int{1}, signals.All(rng)[0]).Bench = true
-	add(OpParams{Window: 1024, K: 20, Tumbling: true}, 8, []int{1024}, signals.All(rng)[0]).Bench = true
-	add(OpParams{Window: 64, K: 10}, 1, []int{1}, signals.All(rng)[0]).Bench = true
-	add(OpParams{Window: 1024, K: 20}, 1, []int{1}, signals.All(rng)[2]).Bench = true
-	add(OpParams{Window: 1024, K: 20, Tumbling: true}, 1, []int{1024}, signals.All(rng)[2]).Bench = true
+	add(OpParams{Window: 150, K: 12}, 3, []int{1, 150}, detectors.Signals(rng)[7])
+	add(OpParams{Window: 300, K: 110}, 2, []int{2}, detectors.Signals(rng)[0])
+	bins(add(OpParams{Window: 100, K: 10}, 4, []int{1, 100}, detectors.Signals(rng)[0]), 200)
+	add(OpParams{Window: 1024, K: 20}, 8, []int{1}, detectors.Signals(rng)[0]).Bench = true
+	add(OpParams{Window: 1024, K: 20, Tumbling: true}, 8, []int{1024}, detectors.Signals(rng)[0]).Bench = true
+	add(OpParams{Window: 64, K: 10}, 1, []int{1}, detectors.Signals(rng)[0]).Bench = true
+	add(OpParams{Window: 1024, K: 20}, 1, []int{1}, detectors.Signals(rng)[2]).Bench = true
+	add(OpParams{Window: 1024, K: 20, Tumbling: true}, 1, []int{1024}, detectors.Signals(rng)[2]).Bench = true
 	return cases
 }
 

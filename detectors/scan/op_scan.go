@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op scan: the most anomalous regions of a grid of counts. The method is package
@@ -427,42 +426,42 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p OpParams, dim, extra int, fresh []int, values ...signals.Signal) {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
+	add := func(p OpParams, dim, extra int, fresh []int, values ...detectors.Signal) {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
 	}
-	counts := func(name string, mean float64) signals.Signal {
-		return signals.Signal{Name: name, At: func(int, int) float64 { return math.Floor(rng.ExpFloat64() * mean) }}
+	counts := func(name string, mean float64) detectors.Signal {
+		return detectors.Signal{Name: name, At: func(int, int) float64 { return math.Floor(rng.ExpFloat64() * mean) }}
 	}
-	baselines := signals.Signal{Name: "baselines", At: func(int, int) float64 { return float64(1 + rng.IntN(30)) }}
-	zeros := signals.Signal{Name: "zero baselines", At: func(i, _ int) float64 { return float64(i % 3 * 5) }}
-	cluster := signals.Signal{Name: "a cluster", At: func(i, n int) float64 {
+	baselines := detectors.Signal{Name: "baselines", At: func(int, int) float64 { return float64(1 + rng.IntN(30)) }}
+	zeros := detectors.Signal{Name: "zero baselines", At: func(i, _ int) float64 { return float64(i % 3 * 5) }}
+	cluster := detectors.Signal{Name: "a cluster", At: func(i, n int) float64 {
 		return float64(rng.IntN(3)) + math.Floor(20*max(0, math.Sin(float64(i)*6.3/8)))
 	}}
-	tied := signals.Signal{Name: "two values", At: func(int, int) float64 { return float64(1 + rng.IntN(2)) }}
-	nothing := signals.Signal{Name: "nothing", At: func(int, int) float64 { return 0 }}
-	equal := signals.Signal{Name: "equal", At: func(int, int) float64 { return 3 }}
-	third := signals.Signal{Name: "counts of a third", At: func(i, _ int) float64 { return float64(i % 3 * rng.IntN(6)) }}
-	trials := signals.Signal{Name: "trials", At: func(int, int) float64 { return float64(40 + rng.IntN(9)) }}
+	tied := detectors.Signal{Name: "two values", At: func(int, int) float64 { return float64(1 + rng.IntN(2)) }}
+	nothing := detectors.Signal{Name: "nothing", At: func(int, int) float64 { return 0 }}
+	equal := detectors.Signal{Name: "equal", At: func(int, int) float64 { return 3 }}
+	third := detectors.Signal{Name: "counts of a third", At: func(i, _ int) float64 { return float64(i % 3 * rng.IntN(6)) }}
+	trials := detectors.Signal{Name: "trials", At: func(int, int) float64 { return float64(40 + rng.IntN(9)) }}
 	draw := func() OpParams {
 		columns := 1 + rng.IntN(9)
 		return OpParams{Cells: columns * (2 + rng.IntN(6)), Columns: columns, Top: 1 + rng.IntN(3), MaxRows: rng.IntN(5),
 			MaxColumns: rng.IntN(5), Replicates: rng.IntN(12), Seed: rng.IntN(100), Direction: Direction(rng.IntN(3)),
 			Learnt: rng.IntN(3) == 0}
 	}
-	for _, s := range []signals.Signal{counts("counts", 4), cluster, tied, nothing, equal, signals.All(rng)[0]} {
+	for _, s := range []detectors.Signal{counts("counts", 4), cluster, tied, nothing, equal, detectors.Signals(rng)[0]} {
 		add(draw(), 1, rng.IntN(3), []int{1 + rng.IntN(20), 1, 30}, s)
 		add(draw(), 2, rng.IntN(3), []int{1 + rng.IntN(20)}, s, baselines)
 		p := draw()
 		p.Model = ModelBernoulli
 		add(p, 2, 0, []int{1}, s, trials)
 		p.Model, p.Variance = ModelNormal, 1+rng.Float64()
-		add(p, 1, 0, []int{9}, signals.All(rng)[rng.IntN(10)])
+		add(p, 1, 0, []int{9}, detectors.Signals(rng)[rng.IntN(10)])
 		p.Model = ModelExponential
 		add(p, 2, 0, []int{9}, tied, baselines)
 	}
 	add(draw(), 2, 0, []int{7}, third, zeros)
 	add(draw(), 2, 0, []int{7}, counts("counts over nothing", 4), zeros)
-	add(draw(), 1, 0, []int{1}, signals.Signal{Name: "huge", At: func(int, int) float64 { return 1e18 }})
+	add(draw(), 1, 0, []int{1}, detectors.Signal{Name: "huge", At: func(int, int) float64 { return 1e18 }})
 	add(OpParams{Cells: 2, Columns: 1}, 1, 0, []int{1, 2}, tied)
 	add(OpParams{Cells: 24 * 24, Columns: 24, Top: 2}, 2, 0, []int{24 * 24}, cluster, baselines)
 	add(OpParams{Cells: 32 * 32, Columns: 32, Model: ModelNormal, Variance: 1}, 1, 0, []int{1}, cluster)

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op band. The method is Band.
@@ -282,23 +281,23 @@ func bandCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	summer := Table(nil).Append(-1e9, 3600).Append(1_700_000_000, 7200).Append(1_700_300_000, -3600)
 	holidays := Table(nil).Append(19677, 0).Append(19679, 6)
-	times := signals.Signal{Name: "time", At: func(i, n int) float64 {
+	times := detectors.Signal{Name: "time", At: func(i, n int) float64 {
 		at := 1_699_999_000e6 + float64(i)*700e6 + float64(rng.Int64N(20e6))
 		if i > n/2 {
 			at += 9000e6 // a gap
 		}
 		return at
 	}}
-	add := func(p BandParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+	add := func(p BandParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
 		d := detectors.Must(NewBand(p))
-		timed := []signals.Signal{times}
+		timed := []detectors.Signal{times}
 		for c := range dim {
 			timed = append(timed, values[c%len(values)])
 		}
-		cases = append(cases, signals.Case(fmt.Sprintf("rate %v", p.Rate), d, dim+1, rng.IntN(3), fresh, timed...))
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("rate %v", p.Rate), d, dim+1, rng.IntN(3), fresh, timed...))
 		return &cases[len(cases)-1]
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		p := BandParams{Rate: 1e-5 + 0.01*rng.Float64(), MinPoints: 32 + rng.IntN(32)}
 		if rng.IntN(2) == 0 {
 			p.Offsets, p.Days = summer, holidays
@@ -306,12 +305,12 @@ func bandCases(rng *rand.Rand) []detectors.Case {
 		add(p, 1, []int{300, 1, 1, 5, 16, 100, 700}, s)
 	}
 	for _, dim := range []int{2, 5} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(BandParams{Offsets: summer}, dim, []int{3, 1, 100, 16}, s...)
 	}
 	for _, fresh := range []int{1, 16} {
-		add(BandParams{Offsets: summer}, 1, []int{fresh}, signals.All(rng)[2]).Bench = true
+		add(BandParams{Offsets: summer}, 1, []int{fresh}, detectors.Signals(rng)[2]).Bench = true
 	}
 	return cases
 }

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op season: the deviation of a sample from the samples of the same time of day or of week. The method is
@@ -267,25 +266,25 @@ func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	summer := Table(nil).Append(-1e9, 3600).Append(1_700_000_000, 7200).Append(1_700_300_000, -3600)
 	holidays := Table(nil).Append(19677, 0).Append(19679, 6)
-	times := signals.Signal{Name: "time", At: func(i, _ int) float64 {
+	times := detectors.Signal{Name: "time", At: func(i, _ int) float64 {
 		return 1_699_999_000e6 + float64(i)*7e9 + float64(rng.Int64N(2e9))
 	}}
-	add := func(p OpParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+	add := func(p OpParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
 		p.Memory = cmp.Or(p.Memory, 100)
 		if p.Offsets != nil && p.Week {
 			p.Days = holidays
 		}
 		d := detectors.Must(New(p))
-		timed := []signals.Signal{times}
+		timed := []detectors.Signal{times}
 		for c := range dim {
 			timed = append(timed, values[c%len(values)])
 		}
-		c := signals.Case(fmt.Sprintf("bins %d, memory %d, week %v", p.Bins, p.Memory, p.Week), d, dim+1, rng.IntN(3), fresh, timed...)
+		c := detectors.NewCase(fmt.Sprintf("bins %d, memory %d, week %v", p.Bins, p.Memory, p.Week), d, dim+1, rng.IntN(3), fresh, timed...)
 		cases = append(cases, c)
 		return &cases[len(cases)-1]
 	}
-	add(OpParams{Bins: 1}, 1, []int{30, 1, 16}, signals.All(rng)[0])
-	for _, s := range signals.All(rng) {
+	add(OpParams{Bins: 1}, 1, []int{30, 1, 16}, detectors.Signals(rng)[0])
+	for _, s := range detectors.Signals(rng) {
 		p := OpParams{Bins: 1 + rng.IntN(9), Memory: 1 + rng.IntN(5), MinPoints: rng.IntN(2), Week: rng.IntN(2) == 0}
 		if rng.IntN(2) == 0 {
 			p.Offsets = summer
@@ -293,13 +292,13 @@ func cases(rng *rand.Rand) []detectors.Case {
 		add(p, 1, []int{30, 1, 1, 5, 16, 100}, s)
 	}
 	for _, dim := range []int{2, 3, 8, 9} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(OpParams{Bins: 5, Offsets: summer, Week: dim%2 == 0}, dim, []int{3, 1, 40, 16}, s...)
 	}
 	for _, fresh := range []int{1, 16} {
-		add(OpParams{Offsets: summer}, 1, []int{fresh}, signals.All(rng)[2]).Bench = true
+		add(OpParams{Offsets: summer}, 1, []int{fresh}, detectors.Signals(rng)[2]).Bench = true
 	}
-	add(OpParams{Bins: MostBins, Week: true, Offsets: summer}, 1, []int{16}, signals.All(rng)[1])
+	add(OpParams{Bins: MostBins, Week: true, Offsets: summer}, 1, []int{16}, detectors.Signals(rng)[1])
 	return cases
 }

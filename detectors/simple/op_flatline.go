@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op flatline: the number of samples for which a sensor has not changed. It also
@@ -181,24 +180,24 @@ func compareFlatline(_ *detectors.Rows, got, want detectors.Result) error {
 
 func flatlineCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(tolerance float64, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+	add := func(tolerance float64, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
 		d := detectors.Must(NewFlatline(tolerance))
-		cases = append(cases, signals.Case(fmt.Sprintf("tolerance %v", tolerance), d, dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("tolerance %v", tolerance), d, dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
-	held := signals.Signal{Name: "held", At: func(i, n int) float64 { return 1e9 + float64(i/7)*1e-6 }}
-	add(0, 1, []int{1, 5, 16}, signals.All(rng)[6])
+	held := detectors.Signal{Name: "held", At: func(i, n int) float64 { return 1e9 + float64(i/7)*1e-6 }}
+	add(0, 1, []int{1, 5, 16}, detectors.Signals(rng)[6])
 	for _, tolerance := range []float64{0, 0.05, 2} {
-		for _, s := range append(signals.All(rng), held) {
+		for _, s := range append(detectors.Signals(rng), held) {
 			add(tolerance, 1, []int{1, 1, 5, 16}, s)
 		}
 	}
 	for _, dim := range []int{2, 3, 8, 9} {
-		s := append(signals.All(rng), held)
+		s := append(detectors.Signals(rng), held)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(rng.Float64(), dim, []int{3, 1, 40}, s...)
 	}
-	add(0, 1, []int{1}, signals.All(rng)[0]).Bench = true
-	add(0, 1, []int{16}, signals.All(rng)[6]).Bench = true
+	add(0, 1, []int{1}, detectors.Signals(rng)[0]).Bench = true
+	add(0, 1, []int{16}, detectors.Signals(rng)[6]).Bench = true
 	return cases
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op zscore: the distance of a sample to the mean of those before it. It also
@@ -285,27 +284,27 @@ func compareZScore(_ *detectors.Rows, got, want detectors.Result) error {
 
 func zscoreCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(window, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+	add := func(window, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
 		cases = append(
 			cases,
-			signals.Case(fmt.Sprintf("window %d", window), detectors.Must(NewZScore(window)), dim, rng.IntN(3), fresh, values...),
+			detectors.NewCase(fmt.Sprintf("window %d", window), detectors.Must(NewZScore(window)), dim, rng.IntN(3), fresh, values...),
 		)
 		return &cases[len(cases)-1]
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(8, 1, []int{1, 1, 5, 16}, s)
 	}
 	for _, window := range []int{3, 4, 5, 7, 9, 16, 17, 64, 1000} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		add(window, 1, []int{1, 7, 1}, s[rng.IntN(len(s))])
 	}
 	for _, dim := range []int{2, 3, 8, 9} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(8, dim, []int{3, 1}, s...)
 	}
-	missing := func(s signals.Signal, share float64) signals.Signal {
-		return signals.Signal{Name: fmt.Sprintf("%s, %v missing", s.Name, share), At: func(i, n int) float64 {
+	missing := func(s detectors.Signal, share float64) detectors.Signal {
+		return detectors.Signal{Name: fmt.Sprintf("%s, %v missing", s.Name, share), At: func(i, n int) float64 {
 			if v := s.At(i, n); rng.Float64() >= share {
 				return v
 			}
@@ -313,12 +312,12 @@ func zscoreCases(rng *rand.Rand) []detectors.Case {
 		}}
 	}
 	for _, share := range []float64{0.1, 0.5, 0.9} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		add(9, 1, []int{5, 16}, missing(s[rng.IntN(len(s))], share))
 		add(8, 3, []int{1, 16}, missing(s[0], share), s[2], missing(s[4], share))
 	}
-	add(8, 1, []int{1}, signals.All(rng)[0]).Bench = true
-	add(8, 1, []int{16}, signals.All(rng)[0]).Bench = true
-	add(256, 1, []int{16}, signals.All(rng)[0]).Bench = true
+	add(8, 1, []int{1}, detectors.Signals(rng)[0]).Bench = true
+	add(8, 1, []int{16}, detectors.Signals(rng)[0]).Bench = true
+	add(256, 1, []int{16}, detectors.Signals(rng)[0]).Bench = true
 	return cases
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op value: the reading itself as the score, for limits of a sensor and for scores
@@ -128,14 +127,14 @@ func valueCases(rng *rand.Rand) []detectors.Case {
 		if below {
 			name = "below"
 		}
-		for _, s := range signals.All(rng) {
-			cases = append(cases, signals.Case(name, detectors.Must(NewValue(1, below)), 1, rng.IntN(3), []int{1, 1, 5, 16}, s))
+		for _, s := range detectors.Signals(rng) {
+			cases = append(cases, detectors.NewCase(name, detectors.Must(NewValue(1, below)), 1, rng.IntN(3), []int{1, 1, 5, 16}, s))
 		}
 		for _, dim := range []int{2, 3, 9} {
-			s := signals.All(rng)
+			s := detectors.Signals(rng)
 			rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 			d := detectors.Must(NewValue(1+rng.IntN(20), below))
-			cases = append(cases, signals.Case(name, d, dim, rng.IntN(3), []int{3, 1, 40}, s...))
+			cases = append(cases, detectors.NewCase(name, d, dim, rng.IntN(3), []int{3, 1, 40}, s...))
 		}
 	}
 	cases[0].Bench = true

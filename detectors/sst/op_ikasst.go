@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op ikasst: change scores by an implicit Krylov approximation. The method is
@@ -280,39 +279,39 @@ func within(r *detectors.Rows, got, want detectors.Result, tol float64, n int) e
 
 func ikaCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	add := func(p IKAOpParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+	add := func(p IKAOpParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
 		p.Seed = rng.Uint32()
 		d := detectors.Must(NewIKA(p))
 		sp := ikaParams(d.Params())
 		what := fmt.Sprintf("w=%d r=%d k=%d gamma=%d p=%d", sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps)
-		cases = append(cases, signals.Case(what, d, dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, detectors.NewCase(what, d, dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(IKAOpParams{Window: 20}, 1, []int{16, 1, 9}, s)
 	}
 	// Lengths of a task around the lengths of a group of lanes and of a run.
 	for _, fresh := range []int{1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 20, 33} {
-		add(IKAOpParams{Window: 16, Rank: 2}, 1, []int{fresh}, signals.All(rng)[rng.IntN(3)])
+		add(IKAOpParams{Window: 16, Rank: 2}, 1, []int{fresh}, detectors.Signals(rng)[rng.IntN(3)])
 	}
 	// The smallest, and sizes around the sizes of the vector kernels' blocks.
-	add(IKAOpParams{Window: 2, Rank: 1}, 1, []int{16, 3}, signals.All(rng)[0])
-	add(IKAOpParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals.All(rng)[0])
-	add(IKAOpParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals.All(rng)[1])
+	add(IKAOpParams{Window: 2, Rank: 1}, 1, []int{16, 3}, detectors.Signals(rng)[0])
+	add(IKAOpParams{Window: 3, Rank: 2}, 1, []int{16, 3}, detectors.Signals(rng)[0])
+	add(IKAOpParams{Window: 4, Rank: 3}, 1, []int{16, 3}, detectors.Signals(rng)[1])
 	for _, w := range []int{5, 7, 8, 9, 15, 17, 31, 33, 64, 65} {
 		add(IKAOpParams{Window: w, Rank: 1 + rng.IntN(3), Gamma: 1 + rng.IntN(3*w), PowerSteps: 1 + rng.IntN(5)}, 1, []int{8, 2},
-			signals.All(rng)[rng.IntN(3)])
+			detectors.Signals(rng)[rng.IntN(3)])
 	}
-	add(IKAOpParams{Window: 40, Rank: 12}, 1, []int{9}, signals.All(rng)[0])
-	add(IKAOpParams{Window: 40, Rank: 3, Krylov: 32}, 1, []int{9}, signals.All(rng)[2])
+	add(IKAOpParams{Window: 40, Rank: 12}, 1, []int{9}, detectors.Signals(rng)[0])
+	add(IKAOpParams{Window: 40, Rank: 3, Krylov: 32}, 1, []int{9}, detectors.Signals(rng)[2])
 	for _, dim := range []int{2, 3, 5} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(IKAOpParams{Window: 12}, dim, []int{8, 1}, s...)
 	}
-	add(IKAOpParams{Window: 100}, 1, []int{1}, signals.All(rng)[2]).Bench = true
-	add(IKAOpParams{Window: 100}, 1, []int{16}, signals.All(rng)[2]).Bench = true
-	add(IKAOpParams{Window: 320, Rank: 3}, 1, []int{8}, signals.All(rng)[0]).Bench = true
+	add(IKAOpParams{Window: 100}, 1, []int{1}, detectors.Signals(rng)[2]).Bench = true
+	add(IKAOpParams{Window: 100}, 1, []int{16}, detectors.Signals(rng)[2]).Bench = true
+	add(IKAOpParams{Window: 320, Rank: 3}, 1, []int{8}, detectors.Signals(rng)[0]).Bench = true
 	return cases
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // This file is op svdsst: change scores by exact singular vectors. The method is package
@@ -204,7 +203,7 @@ func compareSVD(r *detectors.Rows, got, want detectors.Result) error {
 }
 
 // flatSpectrum has a period whose tones all have the same amplitude, up to noise.
-func flatSpectrum(rng *rand.Rand, period int, noise float64) signals.Signal {
+func flatSpectrum(rng *rand.Rand, period int, noise float64) detectors.Signal {
 	shape := make([]float64, period)
 	for f := 1; f <= period/2; f++ {
 		phase := 2 * math.Pi * rng.Float64()
@@ -212,15 +211,15 @@ func flatSpectrum(rng *rand.Rand, period int, noise float64) signals.Signal {
 			shape[i] += math.Sin(2*math.Pi*float64(f*i)/float64(period) + phase)
 		}
 	}
-	return signals.Signal{Name: fmt.Sprintf("flat spectrum of period %d, noise %g", period, noise), At: func(i, n int) float64 {
+	return detectors.Signal{Name: fmt.Sprintf("flat spectrum of period %d, noise %g", period, noise), At: func(i, n int) float64 {
 		return shape[i%period] + noise*rng.NormFloat64()
 	}}
 }
 
 // fading has tones each with a tenth of the amplitude of the one before, and no noise.
-func fading(rng *rand.Rand) signals.Signal {
+func fading(rng *rand.Rand) detectors.Signal {
 	turn := 0.4 + 0.1*rng.Float64()
-	return signals.Signal{Name: "fading tones", At: func(i, n int) float64 {
+	return detectors.Signal{Name: "fading tones", At: func(i, n int) float64 {
 		sum, loud := 0.0, 1.0
 		for f := range 6 {
 			sum += loud * math.Sin(turn*float64((1+f)*i))
@@ -233,27 +232,27 @@ func fading(rng *rand.Rand) signals.Signal {
 func svdCases(rng *rand.Rand) []detectors.Case {
 	const coarse = 0.0032 // with which float32 tells which directions of a past of low rank count
 	var cases []detectors.Case
-	add := func(p SVDOpParams, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(NewSVD(p)), dim, rng.IntN(3), fresh, values...))
+	add := func(p SVDOpParams, dim int, fresh []int, values ...detectors.Signal) *detectors.Case {
+		cases = append(cases, detectors.NewCase(fmt.Sprintf("%+v", p), detectors.Must(NewSVD(p)), dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		add(SVDOpParams{Window: 20}, 1, []int{8, 1, 3}, s)
 		add(SVDOpParams{Window: 31, Rank: 6, Negligible: coarse}, 1, []int{4}, s)
 	}
 	for _, fresh := range []int{1, 2, 7, 16, 17} {
-		add(SVDOpParams{Window: 12, Rank: 2}, 1, []int{fresh}, signals.All(rng)[rng.IntN(3)])
+		add(SVDOpParams{Window: 12, Rank: 2}, 1, []int{fresh}, detectors.Signals(rng)[rng.IntN(3)])
 	}
-	add(SVDOpParams{Window: 2, Rank: 1}, 1, []int{16, 3}, signals.All(rng)[0])
-	add(SVDOpParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals.All(rng)[0])
-	add(SVDOpParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals.All(rng)[1])
+	add(SVDOpParams{Window: 2, Rank: 1}, 1, []int{16, 3}, detectors.Signals(rng)[0])
+	add(SVDOpParams{Window: 3, Rank: 2}, 1, []int{16, 3}, detectors.Signals(rng)[0])
+	add(SVDOpParams{Window: 4, Rank: 3}, 1, []int{16, 3}, detectors.Signals(rng)[1])
 	// Around the sizes of the kernels.
 	for _, w := range []int{5, 17, 32, 33, 63, 64, 65, 100, 128, 129} {
 		add(
 			SVDOpParams{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)},
 			1,
 			[]int{3, 2},
-			signals.All(rng)[rng.IntN(3)],
+			detectors.Signals(rng)[rng.IntN(3)],
 		)
 	}
 	// Singular values that are equal, many times, up to small differences.
@@ -266,16 +265,16 @@ func svdCases(rng *rand.Rand) []detectors.Case {
 	for _, negligible := range []float64{0, 1e-4, 0.01} {
 		add(SVDOpParams{Window: 24, Rank: 5, Negligible: negligible}, 1, []int{3}, fading(rng))
 	}
-	add(SVDOpParams{Window: 40, Rank: 16}, 1, []int{4}, signals.All(rng)[0])
-	add(SVDOpParams{Window: 40, Rank: 30}, 1, []int{2}, signals.All(rng)[2])
+	add(SVDOpParams{Window: 40, Rank: 16}, 1, []int{4}, detectors.Signals(rng)[0])
+	add(SVDOpParams{Window: 40, Rank: 30}, 1, []int{2}, detectors.Signals(rng)[2])
 	for _, dim := range []int{2, 5} {
-		s := signals.All(rng)
+		s := detectors.Signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(SVDOpParams{Window: 12, Negligible: coarse}, dim, []int{8, 1}, s...)
 	}
-	add(SVDOpParams{Window: 100}, 1, []int{1}, signals.All(rng)[2]).Bench = true
-	add(SVDOpParams{Window: 100, Rank: 12}, 1, []int{2}, signals.All(rng)[0]).Bench = true
-	add(SVDOpParams{Window: 320, Rank: 12}, 1, []int{1}, signals.All(rng)[2]).Bench = true
+	add(SVDOpParams{Window: 100}, 1, []int{1}, detectors.Signals(rng)[2]).Bench = true
+	add(SVDOpParams{Window: 100, Rank: 12}, 1, []int{2}, detectors.Signals(rng)[0]).Bench = true
+	add(SVDOpParams{Window: 320, Rank: 12}, 1, []int{1}, detectors.Signals(rng)[2]).Bench = true
 	return cases
 }
 

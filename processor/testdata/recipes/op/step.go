@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // Op is replaced by the next free number.
@@ -60,8 +59,8 @@ func score(r detectors.Rows) {
 
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	for _, s := range signals.All(rng) {
-		cases = append(cases, signals.Case("step", newDetector(), 1, rng.IntN(3), []int{1, 1, 5, 16}, s))
+	for _, s := range detectors.Signals(rng) {
+		cases = append(cases, detectors.NewCase("step", newDetector(), 1, rng.IntN(3), []int{1, 1, 5, 16}, s))
 	}
 	cases[0].Bench = true
 	return cases

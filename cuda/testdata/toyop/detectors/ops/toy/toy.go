@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/detectors/signals"
 )
 
 // Op is the difference between a sample and the one LAG samples before it, in float64.
@@ -104,10 +103,10 @@ func toyScore(r detectors.Rows) {
 
 func toyCases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
-	for _, s := range signals.All(rng) {
+	for _, s := range detectors.Signals(rng) {
 		lag, dim := 1+rng.IntN(40), 1+rng.IntN(3)
 		d := detectors.Must(newToy(lag, 0.5+rng.Float64(), rng.Int64N(1<<62)))
-		cases = append(cases, signals.Case(fmt.Sprint("lag ", lag), d, dim, rng.IntN(3), []int{1, 1, 7, 40}, s))
+		cases = append(cases, detectors.NewCase(fmt.Sprint("lag ", lag), d, dim, rng.IntN(3), []int{1, 1, 7, 40}, s))
 	}
 	return cases
 }

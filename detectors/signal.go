@@ -1,12 +1,9 @@
-// Package signals makes series for the cases of ops: ordinary and difficult ones.
-package signals
+package detectors
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-
-	"odradek/detectors"
 )
 
 // Signal is a series of n rows with a name, an input of the ops' cases.
@@ -15,8 +12,8 @@ type Signal struct {
 	At   func(i, n int) float64
 }
 
-// All returns ordinary and difficult series. Some have state, so each is used once.
-func All(rng *rand.Rand) []Signal {
+// Signals returns ordinary and difficult series. Some have state, so each is used once.
+func Signals(rng *rand.Rand) []Signal {
 	turn := func(i, n int, a, b float64) float64 {
 		if i < n/2 {
 			return a
@@ -63,15 +60,15 @@ func All(rng *rand.Rand) []Signal {
 	}
 }
 
-// Case lays a chain of tasks over as many rows as the first of them needs
+// NewCase lays a chain of tasks over as many rows as the first of them needs
 // and extra more, with a signal for each value of a row.
-func Case(what string, d detectors.Detector, dim, extra int, fresh []int, values ...Signal) detectors.Case {
+func NewCase(what string, d Detector, dim, extra int, fresh []int, values ...Signal) Case {
 	n := d.Window() - 1 + extra
 	for _, f := range fresh {
 		n += f
 	}
-	c := detectors.Case{Name: fmt.Sprintf("%s, dim %d, fresh %v", what, dim, fresh), Detector: d, Dim: dim, Fresh: fresh, Rows: make([]float64,
-		n*dim)}
+	c := Case{Name: fmt.Sprintf("%s, dim %d, fresh %v", what, dim, fresh), Detector: d, Dim: dim, Fresh: fresh,
+		Rows: make([]float64, n*dim)}
 	for v := range dim {
 		s := values[v%len(values)]
 		c.Name += ", " + s.Name
