@@ -33,12 +33,8 @@ var layers = []struct{ dir, imports string }{
 	{"processor/kafkatest/...", "processor/kafkatest"},
 	{"processor/anomaly", "processor/state/changelog detectors/ensemble detectors/threshold"},
 	{"processor/state/changelog", "detectors"},
-	{"processor/state/internal/...", ""},
 	{"processor/state/rules", "processor/anomaly processor/state/changelog detectors/..."},
-	{
-		"processor/state/series",
-		"processor/anomaly processor/state/changelog processor/state/internal/... processor/state/rules detectors/...",
-	},
+	{"processor/state/series", "processor/anomaly processor/state/changelog processor/state/rules detectors/..."},
 	{
 		"processor/state/checkpoint",
 		"processor/anomaly processor/state/changelog processor/state/rules processor/state/series detectors/...",

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"odradek/processor/state/internal/heap"
+	"odradek/processor/state/series"
 )
 
 // This file finds the series of a partition to evict: the least
@@ -33,7 +33,7 @@ type evictor[K any] struct {
 	ttl  int64 // microseconds; 0: keys do not expire
 	// used orders the keys by their last offset as of when they were ordered: never too
 	// late, so the first entry that is up to date is the least recently used key.
-	used   heap.Heap[K]
+	used   series.Heap[K]
 	built  bool  // used is valid: a partition below its limit never builds it
 	next   int64 // see Next
 	oldest int64 // no key's newest sample is older
@@ -43,7 +43,7 @@ type evictor[K any] struct {
 func newExpiry[K any](ttl int64, keys evictable[K]) evictor[K] {
 	return evictor[K]{
 		keys: keys, ttl: ttl, next: math.MaxInt64, oldest: math.MaxInt64,
-		used: heap.Heap[K]{Compare: keys.Compare},
+		used: series.Heap[K]{Compare: keys.Compare},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"odradek/detectors"
-	"odradek/processor/state/internal/heap"
 	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
@@ -20,7 +19,7 @@ type Grids struct {
 	windows []gridWindow
 	// other: the reading in force is not the configured one, so that other detectors may read a series than its set has.
 	other bool
-	ends  heap.Heap[*Key] // keys by the ends of their open windows
+	ends  series.Heap[*Key] // keys by the ends of their open windows
 }
 
 // gridWindow is a window of a grid.
@@ -32,7 +31,7 @@ type gridWindow struct {
 
 // newGrids returns the grids of a State without keys.
 func newGrids(windows []series.WindowConfig) Grids {
-	g := Grids{ends: heap.Heap[*Key]{Compare: series.ByName}}
+	g := Grids{ends: series.Heap[*Key]{Compare: series.ByName}}
 	for i := range windows {
 		if w := &windows[i]; w.Grid != nil {
 			g.windows = append(g.windows, gridWindow{Grid: w.Grid, fingerprint: w.Fingerprint})

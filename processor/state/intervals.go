@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/processor/state/internal/heap"
 	"odradek/processor/state/series"
 )
 
@@ -24,7 +23,7 @@ import (
 // intervals are those that are open. The heap of their ends can be computed from the keys.
 type intervals struct {
 	any  bool
-	ends heap.Heap[*Key] // keys by the ends of their open intervals, or by earlier times
+	ends series.Heap[*Key] // keys by the ends of their open intervals, or by earlier times
 	// aside are keys that are restored as of a later turn than the present one, the first of which is asideTo.
 	aside   []*Key
 	asideTo int64
@@ -33,7 +32,7 @@ type intervals struct {
 }
 
 func newIntervals(every int64) intervals {
-	return intervals{any: every > 0, ends: heap.Heap[*Key]{Compare: series.ByName}, asideTo: math.MaxInt64}
+	return intervals{any: every > 0, ends: series.Heap[*Key]{Compare: series.ByName}, asideTo: math.MaxInt64}
 }
 
 // first returns the key whose open interval ends first.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"odradek/processor/anomaly"
-	"odradek/processor/state/internal/heap"
+	"odradek/processor/state/series"
 )
 
 // This file finds the series that have fallen silent, and describes a silence as an
@@ -42,10 +42,10 @@ type watchable[K any] struct {
 // follows from the keys; it is built when it is first needed.
 type silenceWatch[K any] struct {
 	keys  watchable[K]
-	limit int64        // microseconds; 0: no key becomes silent
-	quiet heap.Heap[K] // the keys that are not silent
-	built bool         // quiet is valid
-	next  int64        // see Next
+	limit int64          // microseconds; 0: no key becomes silent
+	quiet series.Heap[K] // the keys that are not silent
+	built bool           // quiet is valid
+	next  int64          // see Next
 }
 
 // newSilenceWatch returns a Watch of keys that become silent when their newest sample is more than

@@ -2,8 +2,6 @@ package series
 
 import (
 	"math"
-
-	"odradek/processor/state/internal/heap"
 )
 
 // This file holds samples until the watermark reaches them: a List for each key,
@@ -18,7 +16,7 @@ type ReorderBuffer[K any] struct {
 
 	// first has the lists by the watermarks that release their earliest samples. An entry may be earlier than that; a
 	// list of which that becomes earlier gets another entry, and its former one is stale.
-	first heap.Heap[*HeldSamples[K]]
+	first Heap[*HeldSamples[K]]
 	lists int // number of lists that are not empty
 	waits[K]
 }
@@ -54,7 +52,7 @@ func (b *ReorderBuffer[K]) Due(watermark int64) (key K, ok bool) {
 }
 
 // stale reports whether an entry of the heap no longer matches its list.
-func stale[K any](e *heap.Item[*HeldSamples[K]]) bool {
+func stale[K any](e *HeapItem[*HeldSamples[K]]) bool {
 	l := e.Value
 	return e.At != l.time || e.Tie != l.offset || l.dropped || l.Len() == 0
 }
@@ -80,7 +78,7 @@ func (b *ReorderBuffer[K]) Add(l *HeldSamples[K], time, offset int64, values []f
 			b.lists++
 		}
 		if b.first.Len() > 2*b.lists+64 { // most are of lists that are gone
-			b.first.Delete(func(e heap.Item[*HeldSamples[K]]) bool { return stale(&e) })
+			b.first.Delete(func(e HeapItem[*HeldSamples[K]]) bool { return stale(&e) })
 		}
 		l.enter()
 		b.first.Push(l.time, l.offset, l)

@@ -4,7 +4,7 @@
 // detectors read a series and how large their tasks are (Sets), and it writes and reads the
 // sections of a head and the segments of full windows in the changelog.
 //
-// A Series knows nothing of the partition's other series, of undo and of batches. Methods that may
+// A Series knows nothing of the partition's other series, which a Heap orders, of undo and of batches. Methods that may
 // allocate return the bytes that they added. A method that overwrites a row expects that the caller
 // has saved it (AppendOldest, AppendPlaces) if the caller may want to undo the change.
 //

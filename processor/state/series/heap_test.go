@@ -1,4 +1,4 @@
-package heap
+package series
 
 import (
 	"cmp"
@@ -14,14 +14,14 @@ func TestHeap(t *testing.T) {
 	rng := seedtest.New(t)
 	for round := range 200 {
 		h := Heap[int]{Compare: cmp.Compare[int]}
-		var want []Item[int]
+		var want []HeapItem[int]
 		order := func() {
-			slices.SortFunc(want, func(a, b Item[int]) int {
+			slices.SortFunc(want, func(a, b HeapItem[int]) int {
 				return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Tie, b.Tie), cmp.Compare(a.Value, b.Value))
 			})
 		}
-		add := func(id int) Item[int] {
-			item := Item[int]{rng.Int64N(9), rng.Int64N(3), id}
+		add := func(id int) HeapItem[int] {
+			item := HeapItem[int]{rng.Int64N(9), rng.Int64N(3), id}
 			want = append(want, item)
 			order()
 			return item
@@ -52,7 +52,7 @@ func TestHeap(t *testing.T) {
 				h.SetFirst(first.At, first.Tie)
 				order()
 			case step%10 == 0:
-				odd := func(item Item[int]) bool { return item.Value%2 == 1 }
+				odd := func(item HeapItem[int]) bool { return item.Value%2 == 1 }
 				h.Delete(odd)
 				want = slices.DeleteFunc(want, odd)
 			}

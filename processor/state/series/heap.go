@@ -1,32 +1,30 @@
-// Package heap provides the binary heap by which a partition's state orders its keys: by
-// the earliest held sample, by the last use and by the newest sample.
-//
-// An item may be out of date: its owner checks the first item, and then gives it its
-// present order (SetFirst) or removes it. This is correct as long as no item is ordered
-// later than it should be.
-package heap
+package series
 
 import "slices"
 
-// Item is a value with its order: At, then Tie.
-type Item[V any] struct {
+// HeapItem is a value with its order: At, then Tie.
+type HeapItem[V any] struct {
 	At, Tie int64
 	Value   V
 }
 
-// Heap is a binary heap, the least item first. The zero value is empty and ready.
+// Heap is the binary heap by which a partition's state orders its keys, the least item first: by the earliest held sample, by the
+// last use and by the newest sample. The zero value is empty and ready.
+//
+// An item may be out of date: its owner checks the first item, and then gives it its present order (SetFirst) or removes it. This
+// is correct as long as no item is ordered later than it should be.
 type Heap[V any] struct {
 	// Compare orders values of equal At and Tie; nil: in any order.
 	Compare func(a, b V) int
 
-	items []Item[V]
+	items []HeapItem[V]
 }
 
 // Len returns the number of items.
 func (h *Heap[V]) Len() int { return len(h.items) }
 
 // First returns the least item, to be read only. The heap must not be empty.
-func (h *Heap[V]) First() *Item[V] { return &h.items[0] }
+func (h *Heap[V]) First() *HeapItem[V] { return &h.items[0] }
 
 // Reset empties the heap and keeps its memory.
 func (h *Heap[V]) Reset() {
@@ -36,7 +34,7 @@ func (h *Heap[V]) Reset() {
 
 // Append adds an item without putting it in order: Order follows.
 func (h *Heap[V]) Append(at, tie int64, v V) {
-	h.items = append(h.items, Item[V]{at, tie, v})
+	h.items = append(h.items, HeapItem[V]{at, tie, v})
 }
 
 // Order orders what Append has added.
@@ -48,7 +46,7 @@ func (h *Heap[V]) Order() {
 
 // Push adds an item.
 func (h *Heap[V]) Push(at, tie int64, v V) {
-	item := Item[V]{at, tie, v}
+	item := HeapItem[V]{at, tie, v}
 	h.items = append(h.items, item)
 	i := len(h.items) - 1
 	for i > 0 {
@@ -64,32 +62,32 @@ func (h *Heap[V]) Push(at, tie int64, v V) {
 
 // SetFirst gives the first item a later order.
 func (h *Heap[V]) SetFirst(at, tie int64) {
-	h.down(0, Item[V]{at, tie, h.items[0].Value})
+	h.down(0, HeapItem[V]{at, tie, h.items[0].Value})
 }
 
 // Pop removes the first item.
 func (h *Heap[V]) Pop() {
 	last := len(h.items) - 1
 	item := h.items[last]
-	h.items[last] = Item[V]{}
+	h.items[last] = HeapItem[V]{}
 	if h.items = h.items[:last]; last > 0 {
 		h.down(0, item)
 	}
 }
 
 // Delete removes the items for which unwanted returns true.
-func (h *Heap[V]) Delete(unwanted func(Item[V]) bool) {
+func (h *Heap[V]) Delete(unwanted func(HeapItem[V]) bool) {
 	h.items = slices.DeleteFunc(h.items, unwanted)
 	h.Order()
 }
 
 // less is small enough to be inlined.
-func (h *Heap[V]) less(a, b *Item[V]) bool {
+func (h *Heap[V]) less(a, b *HeapItem[V]) bool {
 	return a.At < b.At || a.At == b.At && h.tied(a, b)
 }
 
 // tied reports whether a is less than b where their At are equal.
-func (h *Heap[V]) tied(a, b *Item[V]) bool {
+func (h *Heap[V]) tied(a, b *HeapItem[V]) bool {
 	if a.Tie != b.Tie || h.Compare == nil {
 		return a.Tie < b.Tie
 	}
@@ -97,7 +95,7 @@ func (h *Heap[V]) tied(a, b *Item[V]) bool {
 }
 
 // down moves the gap at i down past lesser items, and puts the item there.
-func (h *Heap[V]) down(i int, item Item[V]) {
+func (h *Heap[V]) down(i int, item HeapItem[V]) {
 	items := h.items
 	for {
 		c := 2*i + 1
