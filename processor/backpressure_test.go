@@ -11,14 +11,13 @@ import (
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/metrics"
-	"odradek/processor/trouble"
 )
 
 // TestBackpressure: a lag that grows while cycles are as small as they get is in the log and in the metrics.
 func TestBackpressure(t *testing.T) {
 	var log logBuffer
 	m := metrics.New("scores")
-	s := &commits{recovery: &recovery{cfg: &Config{Metrics: m}, log: slog.New(slog.NewTextHandler(&log, nil)), trouble: &trouble.Log{},
+	s := &commits{recovery: &recovery{cfg: &Config{Metrics: m}, log: slog.New(slog.NewTextHandler(&log, nil)), trouble: &metrics.FailureLog{},
 		pace: cycle.NewPace(4 * time.Second), assigned: newAssignment(&cycle.Budget{}, m)}}
 	pt := &partition{tp: kafka.TP{Topic: "in"}}
 	s.assigned.partitions[pt.tp] = pt

@@ -6,8 +6,8 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
+	"odradek/processor/metrics"
 	"odradek/processor/state"
-	"odradek/processor/trouble"
 )
 
 // trimmer holds the state of a partition within its share of the worker's budget.
@@ -39,7 +39,7 @@ func (t *trimmer) trim(s *state.State, offset int64) {
 	}
 	n := s.Trim(t.limit-t.limit/64, offset)
 	t.budget.Limit(t.tp, s.Bytes())
-	if t.keys += n; n > 0 && time.Since(t.logged) > trouble.SummaryEvery {
+	if t.keys += n; n > 0 && time.Since(t.logged) > metrics.SummaryEvery {
 		t.log.Warn("the state is over its budget (state_bytes), the least recently used series are evicted",
 			"offset", offset, "evicted", t.keys, "bytes", s.Bytes(), "limit", t.limit)
 		t.logged, t.keys = time.Now(), 0

@@ -9,7 +9,6 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
-	"odradek/processor/trouble"
 	"odradek/schemas"
 )
 
@@ -20,12 +19,12 @@ type sideOutputs struct {
 	tp      kafka.TP
 	metrics *metrics.Metrics
 	log     *slog.Logger
-	trouble *trouble.Log
+	trouble *metrics.FailureLog
 	writer  *cycle.Writer
 	counts  *metrics.Counts // of the chunk
 	fill    *backfill
 	stop    deadLetterStop
-	lates   trouble.Series
+	lates   lateLog
 }
 
 // deadLetter sends rec to the dead-letter topic, with the cause. In a backfill it only counts it. It reports false
@@ -86,7 +85,7 @@ func (o *sideOutputs) late(rec *record.Record, samples []int) {
 // noteLate counts a late sample of rec for the next log line about late samples.
 func (o *sideOutputs) noteLate(rec *record.Record, series []byte) {
 	if !o.fill.covers(rec.Offset) {
-		o.lates.Add(series, rec.Offset)
+		o.lates.add(series, rec.Offset)
 	}
 }
 

@@ -24,7 +24,7 @@
 //     changes.
 //
 // The packages below import nothing of this one: cycle (what a transaction contains and how large it becomes), state and
-// anomaly (the state), feedback (labels and mutes), kafka (the client), metrics and trouble (log lines of failures).
+// anomaly (the state), feedback (labels and mutes), kafka (the client) and metrics (numbers, and log lines of failures).
 //
 // At a rebalance the Member says which partitions are revoked. rebalancer.handOver (rebalance.go) tells them to stop, commits
 // until their finished results are in a transaction, and only then gives them up. A quarter of the rebalance timeout (of a drain,

@@ -11,8 +11,8 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
+	"odradek/processor/metrics"
 	"odradek/processor/state"
-	"odradek/processor/trouble"
 )
 
 // Examined is what a worker would do with one partition.
@@ -56,7 +56,7 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 		topics.SetChangelog(tp.Topic, &cycle.Topic{Name: name, Partitions: infos[name].Partitions})
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := &session{cfg: &cfg, log: log, trouble: new(trouble.Log), fatal: make(fatal, 1)}
+	s := &session{cfg: &cfg, log: log, trouble: new(metrics.FailureLog), fatal: make(fatal, 1)}
 	h := newHost(&cfg, log, topics, nil, &cycle.Budget{Total: cfg.StateBytes}, s)
 	h.fetcher = kafka.NewFetcher(cfg.Client, cfg.Fetch)
 	defer h.fetcher.Close()

@@ -9,7 +9,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/trouble"
+	"odradek/processor/metrics"
 )
 
 // This file reads what the state of a partition is rebuilt from: its changelog and its input.
@@ -22,7 +22,7 @@ type restoreLogs struct {
 	Fetcher *kafka.Fetcher
 	Log     *slog.Logger
 	Status  *partitionStatus
-	Trouble *trouble.Log
+	Trouble *metrics.FailureLog
 }
 
 // Read calls fn for the visible records of tp in [from, to). It ends by

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"odradek/processor/cycle"
-	"odradek/processor/trouble"
+	"odradek/processor/metrics"
 )
 
 // A topic that the worker writes may be deleted while the worker runs. Brokers answer a produce to it as to a topic that
@@ -29,7 +29,7 @@ const missingInterval = 2 * time.Second
 type missing struct {
 	cfg      *Config
 	log      *slog.Logger
-	trouble  *trouble.Log
+	trouble  *metrics.FailureLog
 	topics   *cycle.Topics
 	assigned *assignment
 

@@ -12,7 +12,6 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
-	"odradek/processor/trouble"
 	"odradek/schemas"
 )
 
@@ -53,7 +52,7 @@ type partition struct {
 	waiting bool      // for the commit of the start: nothing is fetched
 	until   time.Time // when handOver stops; the main goroutine sets it before it sends stopSoon; zero: never
 	release func()    // gives the work's memory back at the end; nil: there is none, or goroutines may still use it
-	trouble trouble.Log
+	trouble metrics.FailureLog
 
 	// Of the chunk.
 	it      record.Iterator

@@ -17,7 +17,6 @@ import (
 	"odradek/processor/metrics"
 	"odradek/processor/state"
 	"odradek/processor/state/series"
-	"odradek/processor/trouble"
 )
 
 // Guarantee is what a consumer of the outputs can rely on.
@@ -144,7 +143,7 @@ type Processor struct {
 	commits  *commits
 	missing  *missing
 	host     *host // of the partitions; its fetcher is set by Run
-	trouble  trouble.Log
+	trouble  metrics.FailureLog
 }
 
 // New checks the topics and extends changelogs that are too small. Nothing is consumed yet.

@@ -9,7 +9,7 @@ import (
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/trouble"
+	"odradek/processor/metrics"
 )
 
 // This file recovers from failed commits. A transaction of version 1 can be committed in part
@@ -36,7 +36,7 @@ import (
 type recovery struct {
 	cfg       *Config
 	log       *slog.Logger
-	trouble   *trouble.Log
+	trouble   *metrics.FailureLog
 	session   *session
 	committer committer
 	cycles    *cycle.Current[*partition]

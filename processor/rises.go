@@ -6,7 +6,6 @@ import (
 
 	"odradek/processor/metrics"
 	"odradek/processor/state"
-	"odradek/processor/trouble"
 )
 
 // riseLog limits the log about thresholds that have risen tenfold to one line a minute. It names the first of them, and how many others
@@ -21,7 +20,7 @@ func (l *riseLog) count(rises []state.Rise, cfg *state.Config, now time.Time, to
 	for i := range rises {
 		r := &rises[i]
 		n.Add(r.Detector, 1)
-		if now.Sub(l.logged) < trouble.SummaryEvery {
+		if now.Sub(l.logged) < metrics.SummaryEvery {
 			l.others++
 			continue
 		}

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/trouble"
+	"odradek/processor/metrics"
 )
 
 // session is what the worker is to the brokers: a member of its group, and a producer.
 type session struct {
 	cfg      *Config
 	log      *slog.Logger
-	trouble  *trouble.Log
+	trouble  *metrics.FailureLog
 	producer *kafka.Producer              // set by Run
 	member   atomic.Pointer[kafka.Member] // set by Run; Status reads it, too
 	finder   *finder                      // set by Run

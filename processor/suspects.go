@@ -10,7 +10,6 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/state"
-	"odradek/processor/trouble"
 	"odradek/schemas"
 )
 
@@ -100,7 +99,7 @@ func (l *suspectLog) count(s *state.State, now time.Time, before int64, to *slog
 		"event times that were held are accepted: the next records agree",
 		"event times that were held are rejected: the next records disagree; dead letters",
 	} {
-		if fresh := all[i] - l.logged[i]; fresh != 0 && now.Sub(l.at[i]) >= trouble.SummaryEvery {
+		if fresh := all[i] - l.logged[i]; fresh != 0 && now.Sub(l.at[i]) >= metrics.SummaryEvery {
 			l.at[i], l.logged[i] = now, all[i]
 			l.waiting = s.Suspects.Len() > 0
 			log := to.Info

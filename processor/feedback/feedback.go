@@ -16,8 +16,8 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/processor/metrics"
 	"odradek/processor/state/rules"
-	"odradek/processor/trouble"
 	"odradek/schemas/output"
 )
 
@@ -39,7 +39,7 @@ type Reader struct {
 	topic   string
 	least   int // false alarms of a kind that teach a rule; 0: none do
 	log     *slog.Logger
-	trouble trouble.Log
+	trouble metrics.FailureLog
 	fetcher *kafka.Fetcher // nil while there is no topic
 	tps     []kafka.TP
 	next    map[kafka.TP]int64

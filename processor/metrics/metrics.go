@@ -1,6 +1,6 @@
 // Package metrics counts what the worker does: one table of Prometheus metrics, which
 // docs/metrics.md documents. It receives the numbers of partitions and cycles as Work,
-// CycleStats and PartitionStatus, and does not depend on the types behind them.
+// CycleStats and PartitionStatus, and does not depend on the types behind them. A FailureLog counts failures for the log.
 package metrics
 
 import (

@@ -16,7 +16,7 @@ import (
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/processor/trouble"
+	"odradek/processor/metrics"
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
@@ -123,7 +123,7 @@ type Explorer struct {
 	reading chan struct{} // holds a token while a series is read
 	testing chan struct{} // holds a token while a backtest runs
 	limits  backtestBounds
-	trouble trouble.Log
+	trouble metrics.FailureLog
 
 	mu     sync.Mutex
 	store  store // of anomalies

@@ -1,4 +1,4 @@
-package trouble
+package metrics
 
 import (
 	"bytes"
@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// TestTrouble: a line at first, one a minute with the count, and one at the end.
-func TestTrouble(t *testing.T) {
+// TestFailureLog: a line at first, one a minute with the count, and one at the end.
+func TestFailureLog(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	lines := new(logLines)
 	log := slog.New(slog.NewTextHandler(lines, nil))
-	tr := Log{now: func() time.Time { return now }}
+	tr := FailureLog{now: func() time.Time { return now }}
 	for range 150 { // a second apart: 0, 60 and 120 are logged
 		tr.Warn(log, "cycle unknown", "cycle failed", "err", "x")
 		now = now.Add(time.Second)

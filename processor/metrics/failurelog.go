@@ -1,5 +1,4 @@
-// Package trouble limits the log lines of repeated failures.
-package trouble
+package metrics
 
 import (
 	"log/slog"
@@ -8,17 +7,16 @@ import (
 	"time"
 )
 
-// SummaryEvery is the least time between two log lines about the same: a trouble,
-// late records, suspects, evictions.
+// SummaryEvery is the least time between two log lines about the same: a trouble, late records, suspects, evictions.
 const SummaryEvery = time.Minute
 
 // calm is the time without a failure after which a trouble is over: what fails every
 // other time is one trouble.
 const calm = 10 * time.Second
 
-// Log limits the log lines of repeated failures: one when a trouble begins, one a
+// FailureLog limits the log lines of repeated failures: one when a trouble begins, one a
 // minute with the number of failures since, and one when it is over.
-type Log struct {
+type FailureLog struct {
 	mu   sync.Mutex
 	open map[string]*episode
 	now  func() time.Time // nil: the clock
@@ -34,7 +32,7 @@ type episode struct {
 
 // Warn logs a failure, unless a line of the same kind was written less than a minute
 // ago.
-func (l *Log) Warn(log *slog.Logger, kind, msg string, args ...any) {
+func (l *FailureLog) Warn(log *slog.Logger, kind, msg string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock()
@@ -60,7 +58,7 @@ func (l *Log) Warn(log *slog.Logger, kind, msg string, args ...any) {
 
 // Over ends the troubles whose kind begins with prefix, once it is calm. It is
 // called whenever what they are about succeeds. A single failure needs no second line.
-func (l *Log) Over(log *slog.Logger, prefix string) {
+func (l *FailureLog) Over(log *slog.Logger, prefix string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for kind, e := range l.open {
@@ -74,7 +72,7 @@ func (l *Log) Over(log *slog.Logger, prefix string) {
 	}
 }
 
-func (l *Log) clock() time.Time {
+func (l *FailureLog) clock() time.Time {
 	if l.now != nil {
 		return l.now()
 	}
