@@ -7,7 +7,6 @@ import (
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -88,7 +87,7 @@ func TestPartition(t *testing.T) {
 	r := seedtest.New(t)
 	franz := kgo.StickyKeyPartitioner(nil).ForTopic("t")
 	for i := 0; i < 2000; i++ {
-		key := recordtest.Bytes(r, 1+r.IntN(40))
+		key := brokertest.RandomBytes(r, 1+r.IntN(40))
 		if i%2 == 0 {
 			key = binary.LittleEndian.AppendUint64(key, r.Uint64())
 		}

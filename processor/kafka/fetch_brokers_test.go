@@ -13,7 +13,6 @@ import (
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -30,7 +29,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 		ctx := brokertest.Within(t, 120*time.Second)
 		topic := k.Topic(t, "in", 3)
 		c := OpenForTest(t, k.Brokers)
-		want := map[int32][]recordtest.Record{}
+		want := map[int32][]brokertest.Record{}
 		codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
 			kgo.ZstdCompression()}
 		for i, codec := range codecs {
@@ -43,16 +42,16 @@ func TestBrokersFetchTransactions(t *testing.T) {
 				commit := (i+round)%3 != 0
 				var rs []*kgo.Record
 				for range 200 {
-					p := recordtest.Random(r, time.Now().UnixMilli()+int64(r.IntN(1000)))
-					rs = append(rs, brokertest.Record(topic, int32(r.IntN(3)), p))
+					p := brokertest.RandomRecord(r, time.Now().UnixMilli()+int64(r.IntN(1000)))
+					rs = append(rs, brokertest.FranzRecord(topic, int32(r.IntN(3)), p))
 				}
 				if err := cl.ProduceSync(ctx, rs...).FirstErr(); err != nil {
 					t.Fatal(err)
 				}
 				for _, rec := range rs {
 					if commit {
-						want[rec.Partition] = append(want[rec.Partition], recordtest.Record{Offset: rec.Offset, Time: rec.Timestamp.UnixMilli(),
-							Key: rec.Key, Value: rec.Value, Headers: recordtest.Copy(rec.Headers)})
+						want[rec.Partition] = append(want[rec.Partition], brokertest.Record{Offset: rec.Offset, Time: rec.Timestamp.UnixMilli(),
+							Key: rec.Key, Value: rec.Value, Headers: brokertest.CopyHeaders(rec.Headers)})
 					}
 				}
 				if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
@@ -81,15 +80,15 @@ func TestBrokersFetchTransactions(t *testing.T) {
 			}
 			f := NewFetcher(c, limits)
 			for p, tp := range tps {
-				var got []recordtest.Record
+				var got []brokertest.Record
 				readTo(t, f.Add(tp, 0), 0, end[tp], func(rec *record.Record) {
-					got = append(got, recordtest.Record{Offset: rec.Offset, Time: rec.Timestamp,
-						Key: slices.Clone(rec.Key), Value: slices.Clone(rec.Value), Headers: recordtest.Copy(rec.AppendHeaders(nil))})
+					got = append(got, brokertest.Record{Offset: rec.Offset, Time: rec.Timestamp,
+						Key: slices.Clone(rec.Key), Value: slices.Clone(rec.Value), Headers: brokertest.CopyHeaders(rec.AppendHeaders(nil))})
 				})
 				if len(got) != len(want[int32(p)]) {
 					t.Fatalf("%s: %d records, want %d", tp, len(got), len(want[int32(p)]))
 				}
-				slices.SortFunc(want[int32(p)], func(a, b recordtest.Record) int { return int(a.Offset - b.Offset) })
+				slices.SortFunc(want[int32(p)], func(a, b brokertest.Record) int { return int(a.Offset - b.Offset) })
 				for i, w := range want[int32(p)] {
 					if g := got[i]; !g.Equal(w) {
 						t.Fatalf("%s: got %+v, want %+v", tp, g, w)

@@ -14,7 +14,6 @@ import (
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 )
 
@@ -66,7 +65,7 @@ func readTo(t testing.TB, s *FetchSource, from, end int64, each func(r *record.R
 func TestFetchEveryCodec(t *testing.T) {
 	r := seedtest.New(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(5, "a", "b"))
-	want := map[record.TP][]recordtest.Record{}
+	want := map[record.TP][]brokertest.Record{}
 	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
 		kgo.ZstdCompression()}
 	for i, codec := range codecs {
@@ -76,10 +75,10 @@ func TestFetchEveryCodec(t *testing.T) {
 			var rs []*kgo.Record
 			for k := 0; k < 1500; k++ {
 				tp := brokertest.TP(string('a'+rune(r.IntN(2))), int32(r.IntN(5)))
-				p := recordtest.Random(r, time.Now().UnixMilli()+int64(r.IntN(100_000)))
+				p := brokertest.RandomRecord(r, time.Now().UnixMilli()+int64(r.IntN(100_000)))
 				p.Offset = int64(len(want[tp]))
 				want[tp] = append(want[tp], p)
-				rs = append(rs, brokertest.Record(tp.Topic, tp.Partition, p))
+				rs = append(rs, brokertest.FranzRecord(tp.Topic, tp.Partition, p))
 			}
 			if err := cl.ProduceSync(brokertest.Within(t, 30*time.Second), rs...).FirstErr(); err != nil {
 				t.Fatalf("codec %d: %v", i, err)
@@ -107,8 +106,8 @@ func TestFetchEveryCodec(t *testing.T) {
 					n := 0
 					for it.Reset(&c.Chunk); it.Next(); n++ {
 						got, w := it.Record(), rs[at]
-						if got.Offset != at || got.Timestamp != w.Time || !recordtest.SameHeaders(got.AppendHeaders(nil), w.Headers) ||
-							!recordtest.Same(got.Key, w.Key) || !recordtest.Same(got.Value, w.Value) {
+						if got.Offset != at || got.Timestamp != w.Time || !brokertest.SameHeaders(got.AppendHeaders(nil), w.Headers) ||
+							!brokertest.Same(got.Key, w.Key) || !brokertest.Same(got.Value, w.Value) {
 							t.Errorf("%s offset %d: got %+v, want %+v", tp, at, got, w)
 							return
 						}

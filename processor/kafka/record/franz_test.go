@@ -10,7 +10,6 @@ import (
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 )
 
@@ -22,13 +21,13 @@ func TestFranzReadsBatches(t *testing.T) {
 	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"out": {
 		0: kgo.NewOffset().AtStart(), 1: kgo.NewOffset().AtStart(), 2: kgo.NewOffset().AtStart(),
 		3: kgo.NewOffset().AtStart(), 4: kgo.NewOffset().AtStart()}}))
-	want := map[int32][]recordtest.Record{}
+	want := map[int32][]brokertest.Record{}
 	total := 0
 	for p := int32(0); p < 5; p++ {
 		bt := record.NewBatches(5000, record.Codec(p))
 		for i := 0; i < 300; i++ {
-			rec := recordtest.Random(r, time.Now().UnixMilli()+int64(r.IntN(10_000)))
-			if err := bt.Append(rec.Time, rec.Key, rec.Value, recordtest.Headers[record.Header](rec)); err != nil {
+			rec := brokertest.RandomRecord(r, time.Now().UnixMilli()+int64(r.IntN(10_000)))
+			if err := bt.Append(rec.Time, rec.Key, rec.Value, brokertest.Headers[record.Header](rec)); err != nil {
 				t.Fatal(err)
 			}
 			want[p] = append(want[p], rec)
@@ -60,8 +59,8 @@ func TestFranzReadsBatches(t *testing.T) {
 			w := want[got.Partition][at[got.Partition]]
 			at[got.Partition]++
 			n++
-			if !recordtest.Same(got.Key, w.Key) || !recordtest.Same(got.Value, w.Value) || got.Timestamp.UnixMilli() != w.Time ||
-				!recordtest.SameHeaders(got.Headers, w.Headers) {
+			if !brokertest.Same(got.Key, w.Key) || !brokertest.Same(got.Value, w.Value) || got.Timestamp.UnixMilli() != w.Time ||
+				!brokertest.SameHeaders(got.Headers, w.Headers) {
 				t.Fatalf("partition %d offset %d: %+v, want %+v", got.Partition, got.Offset, got, w)
 			}
 		})

@@ -1,6 +1,6 @@
-// Package brokertest has what the tests of the Kafka client, of its consumer group and of
-// its fetcher share: clusters, franz-go as the other client, and waiting. It does not
-// import the client, so that the client's own tests can import it.
+// Package brokertest has what the tests of the Kafka client, of its consumer group, of its fetcher and of the log's batches share:
+// clusters, franz-go as the other client, random records, and waiting. It does not import the client, so that the client's own
+// tests can import it.
 package brokertest
 
 import (
@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -61,10 +60,10 @@ func Franz(t testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// Record returns a record as franz-go writes it.
-func Record(topic string, partition int32, p recordtest.Record) *kgo.Record {
+// FranzRecord returns a record as franz-go writes it.
+func FranzRecord(topic string, partition int32, p Record) *kgo.Record {
 	return &kgo.Record{Topic: topic, Partition: partition, Key: p.Key, Value: p.Value, Timestamp: time.UnixMilli(p.Time),
-		Headers: recordtest.Headers[kgo.RecordHeader](p)}
+		Headers: Headers[kgo.RecordHeader](p)}
 }
 
 // Write has franz-go append n records to a partition; their values count on from from, in decimal.

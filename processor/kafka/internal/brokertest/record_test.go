@@ -1,4 +1,4 @@
-package recordtest
+package brokertest
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ func TestEqual(t *testing.T) {
 	r := seedtest.New(t)
 	nulls, empty, headers := 0, 0, 0
 	for i := range 500 {
-		p := Random(r, int64(i))
+		p := RandomRecord(r, int64(i))
 		same := p
-		same.Key, same.Value, same.Headers = bytes.Clone(p.Key), bytes.Clone(p.Value), Copy(p.Headers)
+		same.Key, same.Value, same.Headers = bytes.Clone(p.Key), bytes.Clone(p.Value), CopyHeaders(p.Headers)
 		if !p.Equal(same) || !SameHeaders(Headers[Header](p), p.Headers) {
 			t.Fatalf("%+v is not equal to its copy", p)
 		}
@@ -23,7 +23,7 @@ func TestEqual(t *testing.T) {
 			"time":   func(o *Record) { o.Time++ },
 			"key":    func(o *Record) { o.Key = append(bytes.Clone(o.Key), 'x') },
 			"value":  func(o *Record) { o.Value = append(bytes.Clone(o.Value), 'x') },
-			"header": func(o *Record) { o.Headers = append(Copy(o.Headers), Header{Key: "x"}) },
+			"header": func(o *Record) { o.Headers = append(CopyHeaders(o.Headers), Header{Key: "x"}) },
 		} {
 			other := same
 			if change(&other); p.Equal(other) {

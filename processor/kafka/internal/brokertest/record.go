@@ -1,7 +1,4 @@
-// Package recordtest makes random records for the tests of the packages that write,
-// read and fetch them, and compares what came back. It imports none of these packages,
-// so that the tests of each can import it.
-package recordtest
+package brokertest
 
 import (
 	"bytes"
@@ -16,41 +13,41 @@ type Record struct {
 	Headers      []Header
 }
 
-// Header is a header as any client has it: Headers, Copy and SameHeaders take clients' own types.
+// Header is a header as any client has it: Headers, CopyHeaders and SameHeaders take clients' own types.
 type Header struct {
 	Key   string
 	Value []byte
 }
 
-// Random returns a record of a time: null, empty or random key and value, up to three headers.
-func Random(r *rand.Rand, ms int64) Record {
+// RandomRecord returns a record of a time: null, empty or random key and value, up to three headers.
+func RandomRecord(r *rand.Rand, ms int64) Record {
 	p := Record{Time: ms}
 	switch r.IntN(4) {
 	case 0: // null
 	case 1:
 		p.Key = []byte{}
 	default:
-		p.Key = Bytes(r, r.IntN(200))
+		p.Key = RandomBytes(r, r.IntN(200))
 	}
 	switch r.IntN(5) {
 	case 0:
 	case 1:
 		p.Value = []byte{}
 	default:
-		p.Value = Bytes(r, r.IntN(1000))
+		p.Value = RandomBytes(r, r.IntN(1000))
 	}
 	for n := r.IntN(8) - 4; n > 0; n-- {
-		h := Header{Key: string(Bytes(r, r.IntN(80)))}
+		h := Header{Key: string(RandomBytes(r, r.IntN(80)))}
 		if r.IntN(3) > 0 {
-			h.Value = Bytes(r, r.IntN(80))
+			h.Value = RandomBytes(r, r.IntN(80))
 		}
 		p.Headers = append(p.Headers, h)
 	}
 	return p
 }
 
-// Bytes returns n bytes of six values, so that they can be compressed.
-func Bytes(r *rand.Rand, n int) []byte {
+// RandomBytes returns n bytes of six values, so that they can be compressed.
+func RandomBytes(r *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte('a' + r.IntN(6))
@@ -75,8 +72,8 @@ func Headers[H header](p Record) []H {
 	return out
 }
 
-// Copy returns copies of headers in a client's type.
-func Copy[H header](hs []H) []Header {
+// CopyHeaders returns copies of headers in a client's type.
+func CopyHeaders[H header](hs []H) []Header {
 	var out []Header
 	for _, h := range hs {
 		out = append(out, Header{Header(h).Key, bytes.Clone(Header(h).Value)})
