@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"odradek/cmd/bench/fleet"
 	"odradek/cmd/bench/ops"
 	"odradek/cmd/bench/testbed"
 	"odradek/cmd/bench/worker"
@@ -117,10 +116,10 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		"2, 4 and so on, as many as there are")
 	fs.IntVar(&b.fleet.Sensors, "sensors", 0,
 		"sensors of fleet, of backtest, and those that capacity begins with; 0: 20,000, 10,000 and 5,000")
-	fs.IntVar(&b.fleet.Days, "days", fleet.DefaultDays, "days of a reading a minute, of backtest")
+	fs.IntVar(&b.fleet.Days, "days", worker.DefaultDays, "days of a reading a minute, of backtest")
 	fs.IntVar(&b.fleet.Partitions, "partitions", 16, "partitions of fleet and capacity")
 	fs.StringVar(&b.fleet.Preset, "preset", "", "preset of the worker in fleet and capacity, such as default, in place of IKA-SST and LOF")
-	fs.IntVar(&b.fleet.SST, "sst", fleet.DefaultSST, "window of IKA-SST in fleet and capacity; 0: without")
+	fs.IntVar(&b.fleet.SST, "sst", worker.DefaultSST, "window of IKA-SST in fleet and capacity; 0: without")
 	fs.IntVar(&b.fleet.LOF, "lof", -1, "window of LOF in fleet and capacity; 0: without, -1: 1,024 and 256")
 	fs.DurationVar(&b.fleet.Budget, "budget", 100*time.Second, "time for capacity to look with one executor; a look that has begun is ended")
 	fs.Var((*settingList)(&b.bed.Settings), "set", "a setting for the worker, `ODRADEK_NAME=value`; may be repeated")
@@ -167,7 +166,7 @@ type bench struct {
 	bed     *testbed.Bed
 	ops     *ops.Bench
 	worker  *worker.Bench
-	fleet   *fleet.Bench
+	fleet   *worker.FleetBench
 }
 
 func newBench(t terminal) *bench {
@@ -175,7 +174,7 @@ func newBench(t terminal) *bench {
 	b.bed = &testbed.Bed{Measuring: b.options}
 	b.ops = &ops.Bench{Measuring: b.options, GPU: b.gpu}
 	b.worker = &worker.Bench{Bed: b.bed}
-	b.fleet = &fleet.Bench{Bed: b.bed, GPU: b.gpu}
+	b.fleet = &worker.FleetBench{Bed: b.bed, GPU: b.gpu}
 	return b
 }
 

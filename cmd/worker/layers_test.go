@@ -66,7 +66,7 @@ var homes = []struct {
 	{"github.com/bufbuild/protocompile/...", "schemas/protobuf", true},
 	{"google.golang.org/protobuf/...", "schemas/protobuf schemas/otlp", true},
 	{"cel.dev/cel-go/...", "schemas/expression", false},
-	{"github.com/parquet-go/parquet-go/...", "cmd/internal/table cmd/bench/fleet", true},
+	{"github.com/parquet-go/parquet-go/...", "cmd/internal/table cmd/bench/worker", true},
 	{"github.com/caarlos0/env/...", "cmd/internal/config", false},
 	{"github.com/aws/...", "cmd/internal/credentials", false},
 	{"golang.org/x/oauth2/...", "cmd/internal/credentials", false},

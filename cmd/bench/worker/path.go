@@ -1,5 +1,6 @@
-// Package worker has the benchmarks of one worker with a light detector: processor time and
-// rate beside Kafka Streams and franz-go, latency, memory and restore.
+// Package worker has the benchmarks of a worker. With a light detector (Bench): processor time and rate beside Kafka Streams and
+// franz-go, latency, memory and restore. At the load of a fleet of sensors (FleetBench): heavy detectors on the CPU and on GPUs,
+// the number of sensors that it can serve, its largest transactions, and a backtest over files.
 package worker
 
 import (

@@ -1,4 +1,4 @@
-package fleet
+package worker
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func TestBenchFleet(t *testing.T) {
 	}
 	child := goChildProgram(t)
 	var log bytes.Buffer
-	b := &Bench{
+	b := &FleetBench{
 		Bed: &testbed.Bed{Measuring: &testbed.Measuring{Quick: true, Verbose: true, Log: &log}, Kafka: "kfake",
 			WorkerProgram: workerBinary(t), Dir: t.TempDir()},
 		GPU: &testbed.GPUOptions{Child: child}, Executors: "cpu,cuda", GPUs: "1,0,2", Partitions: 3, SST: 8,

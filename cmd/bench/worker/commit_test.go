@@ -1,4 +1,4 @@
-package fleet
+package worker
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func TestBenchCommit(t *testing.T) {
 		t.Skip("writes a hundred megabytes")
 	}
 	var log bytes.Buffer
-	b := &Bench{Bed: &testbed.Bed{Measuring: &testbed.Measuring{Quick: true, Log: &log}, Kafka: "kfake", Dir: t.TempDir()},
+	b := &FleetBench{Bed: &testbed.Bed{Measuring: &testbed.Measuring{Quick: true, Log: &log}, Kafka: "kfake", Dir: t.TempDir()},
 		Partitions: 4}
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

@@ -1,6 +1,4 @@
-// Package fleet has the benchmarks of a worker at the load of a fleet of sensors: heavy detectors on the CPU and on
-// GPUs, the number of sensors that it can serve, its largest transactions, and a backtest over files.
-package fleet
+package worker
 
 import (
 	"cmp"
@@ -40,8 +38,8 @@ const (
 	capacityPaper = 80_000
 )
 
-// Bench has the flags of the benchmarks of fleets of sensors.
-type Bench struct {
+// FleetBench has the flags of the benchmarks of fleets of sensors.
+type FleetBench struct {
 	*testbed.Bed
 	GPU                 *testbed.GPUOptions
 	Executors, GPUs     string // to compare: names, and numbers of GPUs
@@ -62,7 +60,7 @@ type fleetSide struct {
 }
 
 // sides returns the executors of -executors, a GPU's once for each of -gpus.
-func (b *Bench) sides() []fleetSide {
+func (b *FleetBench) sides() []fleetSide {
 	var sides []fleetSide
 	for name := range strings.SplitSeq(b.Executors, ",") {
 		if name != "cuda" {
@@ -81,7 +79,7 @@ func (b *Bench) sides() []fleetSide {
 	return sides
 }
 
-func (b *Bench) gpuSide(n int) fleetSide {
+func (b *FleetBench) gpuSide(n int) fleetSide {
 	s := fleetSide{name: fmt.Sprintf("cuda executor, %d GPU", n), gpus: n}
 	var devices []string
 	var indices []int
@@ -104,7 +102,7 @@ func (b *Bench) gpuSide(n int) fleetSide {
 const presetRows = 2048 + 32
 
 // fleetDetectors returns the settings of the detectors: all score every sample.
-func (b *Bench) fleetDetectors(lof int) (settings []string, rows int, note string) {
+func (b *FleetBench) fleetDetectors(lof int) (settings []string, rows int, note string) {
 	set := func(name, value string) { settings = append(settings, config.Prefix+name+"="+value) }
 	if b.Preset != "" {
 		set("PRESET", b.Preset)
@@ -133,14 +131,14 @@ func (b *Bench) fleetDetectors(lof int) (settings []string, rows int, note strin
 // fleetRun is a worker of one side at work on a fleet's topic.
 type fleetRun struct {
 	*testbed.Worker
-	b    *Bench
+	b    *FleetBench
 	f    *fleetInput
 	side *fleetSide
 }
 
 // startFleet starts a worker in the group of the topic. Its predecessor has left all
 // windows in the changelog.
-func (b *Bench) startFleet(ctx context.Context, f *fleetInput, side *fleetSide, settings []string) (*fleetRun, error) {
+func (b *FleetBench) startFleet(ctx context.Context, f *fleetInput, side *fleetSide, settings []string) (*fleetRun, error) {
 	w, err := b.StartWorker(f.Input, f.Topic+"-g", append(settings[:len(settings):len(settings)], side.settings...)...)
 	if err != nil {
 		return nil, err
@@ -154,7 +152,7 @@ func (b *Bench) startFleet(ctx context.Context, f *fleetInput, side *fleetSide, 
 }
 
 // dropFleet deletes what a fleet wrote, which is gigabytes.
-func (b *Bench) dropFleet(f *fleetInput) {
+func (b *FleetBench) dropFleet(f *fleetInput) {
 	group := f.Topic + "-g"
 	b.Drop(f.Topic, group+"-scores", config.ChangelogName(config.ChangelogPrefix(group), f.Topic), group+"-dlq", group+"-late")
 }
@@ -270,7 +268,7 @@ func (r *fleetRun) throughput(ctx context.Context, span time.Duration) (m measur
 
 // sampleUtilization asks the driver's own program until it is called; it returns
 // the mean of the devices.
-func (b *Bench) sampleUtilization(ctx context.Context, side *fleetSide) func() float64 {
+func (b *FleetBench) sampleUtilization(ctx context.Context, side *fleetSide) func() float64 {
 	if side.gpus == 0 {
 		return math.NaN
 	}
@@ -333,7 +331,7 @@ func (r *fleetRun) delays(ctx context.Context, sensors int, rate float64, warm, 
 
 // Fleet is the whole worker, on the CPU and on GPUs, one after the other on the
 // same topic, in the same group.
-func (b *Bench) Fleet(ctx context.Context) (rows []testbed.Row, err error) {
+func (b *FleetBench) Fleet(ctx context.Context) (rows []testbed.Row, err error) {
 	lof := b.LOF
 	if lof < 0 {
 		lof = fleetLOF
@@ -371,7 +369,7 @@ func (b *Bench) Fleet(ctx context.Context) (rows []testbed.Row, err error) {
 	return rows, nil
 }
 
-func (b *Bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, settings []string,
+func (b *FleetBench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, settings []string,
 	cpu float64) (rows []testbed.Row, rate float64, err error) {
 	r, err := b.startFleet(ctx, f, side, settings)
 	if err != nil {
@@ -447,7 +445,7 @@ func (b *Bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 // backlog writes n records while no worker runs, starts one, and returns its pace of
 // commits. The first and the last tenth are left out: restore and
 // the first fetches, and the partitions that end before the others.
-func (b *Bench) backlog(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, n int) (testbed.Pace, error) {
+func (b *FleetBench) backlog(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, n int) (testbed.Pace, error) {
 	if err := b.fillFleet(ctx, f, 0, len(f.Keys[0]), max(1, n/len(f.Keys))); err != nil {
 		return testbed.Pace{}, err
 	}

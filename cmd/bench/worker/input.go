@@ -1,4 +1,4 @@
-package fleet
+package worker
 
 import (
 	"context"
@@ -32,7 +32,7 @@ type fleetInput struct {
 	wave  []float64 // the signal below the noise, one period
 }
 
-func (b *Bench) newFleetInput(ctx context.Context, name string) (*fleetInput, error) {
+func (b *FleetBench) newFleetInput(ctx context.Context, name string) (*fleetInput, error) {
 	in, err := b.NewEmptyInput(ctx, name, b.Partitions)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (w *fleetWriter) flush(ctx context.Context) error {
 }
 
 // writers runs f for each of the writers of the fleet.
-func (b *Bench) writers(ctx context.Context, f *fleetInput, batch int, run func(w *fleetWriter, writers int) error) error {
+func (b *FleetBench) writers(ctx context.Context, f *fleetInput, batch int, run func(w *fleetWriter, writers int) error) error {
 	client, err := kafka.Open(ctx, kafka.Config{Brokers: b.Cluster.Brokers, ClientID: "bench"})
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (b *Bench) writers(ctx context.Context, f *fleetInput, batch int, run func(
 // fillFleet writes records as fast as the brokers take them: each records of every
 // partition, its sensors from lo to hi in turn, with event times a microsecond apart
 // that end about now.
-func (b *Bench) fillFleet(ctx context.Context, f *fleetInput, lo, hi, each int) error {
+func (b *FleetBench) fillFleet(ctx context.Context, f *fleetInput, lo, hi, each int) error {
 	began := time.Now()
 	from := began.UnixMicro() - int64(each)
 	err := b.writers(ctx, f, testbed.BatchBytes, func(w *fleetWriter, _ int) error {
@@ -178,7 +178,7 @@ func (b *Bench) fillFleet(ctx context.Context, f *fleetInput, lo, hi, each int) 
 
 // pace writes records at a rate until ctx ends, all partitions and of each its
 // sensors up to hi in turn; their event times are the time of sending.
-func (b *Bench) pace(ctx context.Context, f *fleetInput, hi int, rate float64, sent *atomic.Int64) error {
+func (b *FleetBench) pace(ctx context.Context, f *fleetInput, hi int, rate float64, sent *atomic.Int64) error {
 	latest := int64(0)
 	for _, at := range f.last {
 		latest = max(latest, at)
@@ -211,7 +211,7 @@ func (b *Bench) pace(ctx context.Context, f *fleetInput, hi int, rate float64, s
 			}
 			n += owed
 			if err := w.flush(context.WithoutCancel(ctx)); err != nil {
-				return fmt.Errorf("fleet: generate: %w", err)
+				return fmt.Errorf("worker: generate: %w", err)
 			}
 			sent.Add(owed)
 		}

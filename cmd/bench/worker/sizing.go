@@ -1,4 +1,4 @@
-package fleet
+package worker
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ type sized struct {
 }
 
 // SizingCosts measures the costs that worker size has recorded.
-func (b *Bench) SizingCosts(ctx context.Context) (rows []testbed.Row, err error) {
+func (b *FleetBench) SizingCosts(ctx context.Context) (rows []testbed.Row, err error) {
 	recorded, _ := sizingFleets()
 	var got [2]sized
 	for i := range recorded {
@@ -102,7 +102,7 @@ func (f *sizingFleet) batch() float64 {
 }
 
 // Sizing measures fleets and compares them with worker size.
-func (b *Bench) Sizing(ctx context.Context) (rows []testbed.Row, err error) {
+func (b *FleetBench) Sizing(ctx context.Context) (rows []testbed.Row, err error) {
 	_, compared := sizingFleets()
 	for i := range compared {
 		f := &compared[i]
@@ -124,7 +124,7 @@ func (b *Bench) Sizing(ctx context.Context) (rows []testbed.Row, err error) {
 }
 
 // beside puts what a fleet took beside its plan.
-func (s *sized) beside(b *Bench, f *sizingFleet, plan map[string]size.Row) (rows []testbed.Row) {
+func (s *sized) beside(b *FleetBench, f *sizingFleet, plan map[string]size.Row) (rows []testbed.Row) {
 	for _, c := range []struct {
 		what, row, unit string
 		value, by       float64
@@ -152,7 +152,7 @@ func (s *sized) beside(b *Bench, f *sizingFleet, plan map[string]size.Row) (rows
 }
 
 // plan asks worker size about a fleet of which one worker carries all.
-func (b *Bench) plan(ctx context.Context, f *sizingFleet) (map[string]size.Row, error) {
+func (b *FleetBench) plan(ctx context.Context, f *sizingFleet) (map[string]size.Row, error) {
 	program, err := kafkatest.WorkerProgram(b.WorkerProgram)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (b *Bench) plan(ctx context.Context, f *sizingFleet) (map[string]size.Row, 
 }
 
 // sizeFleet measures a fleet; with kill it then kills the worker, and starts another one.
-func (b *Bench) sizeFleet(ctx context.Context, f *sizingFleet, kill bool) (s sized, err error) {
+func (b *FleetBench) sizeFleet(ctx context.Context, f *sizingFleet, kill bool) (s sized, err error) {
 	in, err := b.newFleetInput(ctx, "sizing")
 	if err != nil {
 		return s, err
@@ -236,7 +236,7 @@ func (b *Bench) sizeFleet(ctx context.Context, f *sizingFleet, kill bool) (s siz
 
 // takeover starts a second worker, kills the first one when each has half of the partitions, and returns the seconds until the second
 // has all of them.
-func (b *Bench) takeover(ctx context.Context, first *fleetRun, in *fleetInput, side *fleetSide, settings []string) (float64, error) {
+func (b *FleetBench) takeover(ctx context.Context, first *fleetRun, in *fleetInput, side *fleetSide, settings []string) (float64, error) {
 	second, err := b.startFleet(ctx, in, side, settings)
 	if err != nil {
 		return 0, err

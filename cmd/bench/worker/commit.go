@@ -1,4 +1,4 @@
-package fleet
+package worker
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func (t *commitTimings) all() time.Duration { return t.markers + t.appends + t.e
 
 // Commit measures transactions as the worker sends them, one after the other, without reading and scoring: the time of
 // a cycle that brokers and network take.
-func (b *Bench) Commit(ctx context.Context) (rows []testbed.Row, err error) {
+func (b *FleetBench) Commit(ctx context.Context) (rows []testbed.Row, err error) {
 	for _, n := range []int{commitRecords, commitLight} {
 		runs, size, err := b.commits(ctx, b.Scale(n))
 		if err != nil {
@@ -63,7 +63,7 @@ func (b *Bench) Commit(ctx context.Context) (rows []testbed.Row, err error) {
 }
 
 // commits sends the same transaction again and again.
-func (b *Bench) commits(ctx context.Context, records int) (runs []commitTimings, size int, err error) {
+func (b *FleetBench) commits(ctx context.Context, records int) (runs []commitTimings, size int, err error) {
 	in, err := b.NewEmptyInput(ctx, "commit", b.Partitions)
 	if err != nil {
 		return nil, 0, err
@@ -117,9 +117,9 @@ func (b *Bench) commits(ctx context.Context, records int) (runs []commitTimings,
 }
 
 // runs returns a number of repetitions, fewer with -quick.
-func (b *Bench) runs(n int) int { return max(b.Scale(n), 3) }
+func (b *FleetBench) runs(n int) int { return max(b.Scale(n), 3) }
 
-func (b *Bench) commitOnce(ctx context.Context, prod *kafka.Producer, group string, outs map[kafka.TP]*record.Batches,
+func (b *FleetBench) commitOnce(ctx context.Context, prod *kafka.Producer, group string, outs map[kafka.TP]*record.Batches,
 	offset int64) (t commitTimings, err error) {
 	tps := make([]kafka.TP, 0, len(outs))
 	offsets := map[kafka.TP]kafka.Offset{}

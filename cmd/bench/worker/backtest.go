@@ -1,4 +1,4 @@
-package fleet
+package worker
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ var backtestSettings = []string{
 
 // Backtest measures rows a second of `worker backtest` over a fleet of sensors, in Parquet
 // files of a day each, in order of time: reading, folding, scoring, anomalies out.
-func (b *Bench) Backtest(ctx context.Context) ([]testbed.Row, error) {
+func (b *FleetBench) Backtest(ctx context.Context) ([]testbed.Row, error) {
 	dir, err := os.MkdirTemp("", "odradek-backtest")
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (b *Bench) Backtest(ctx context.Context) ([]testbed.Row, error) {
 		}
 		rate := backtestRate.FindStringSubmatch(out)
 		if rate == nil {
-			return testbed.Row{}, fmt.Errorf("fleet: backtest: no rate in %q", out)
+			return testbed.Row{}, fmt.Errorf("worker: backtest: no rate in %q", out)
 		}
 		v, err := strconv.ParseFloat(rate[2], 64)
 		r := testbed.NewRow(name, v, "rows/s")

@@ -1,4 +1,4 @@
-package fleet
+package worker
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 
 // Capacity finds how many sensors with a sample every 100 ms a worker serves with a p99 below
 // the limit: it doubles their number until it is too large, and then bisects.
-func (b *Bench) Capacity(ctx context.Context) (rows []testbed.Row, err error) {
+func (b *FleetBench) Capacity(ctx context.Context) (rows []testbed.Row, err error) {
 	lof := b.LOF
 	if lof < 0 {
 		lof = capacityLOF
@@ -68,7 +68,7 @@ type capacityFound struct {
 // search ends.
 const capacityClose = 1.12
 
-func (b *Bench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, window,
+func (b *FleetBench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, window,
 	start int) (c capacityFound, err error) {
 	r, err := b.startFleet(ctx, f, side, settings)
 	if err != nil {
@@ -147,7 +147,7 @@ func (b *Bench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, 
 }
 
 // addSensors raises the number of sensors to n, the new ones with full windows.
-func (b *Bench) addSensors(ctx context.Context, r *fleetRun, n, window int) error {
+func (b *FleetBench) addSensors(ctx context.Context, r *fleetRun, n, window int) error {
 	f := r.f
 	have := len(f.Keys[0])
 	f.grow(n)
