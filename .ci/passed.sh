@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lint, and checks of the deployment that take minutes each, run in CI where a change touches what they check, and else not again, as
-# `go test` does with its cache: .ci/passed has for each a hash of the files that it passed with last.
+# Lint, the release, and checks of the deployment that take minutes each, run in CI where a change touches what they check, and else
+# not again, as `go test` does with its cache: .ci/passed has for each a hash of the files that it passed with last.
 #
 #   .ci/passed.sh NAME          # exits with 0 where the files of NAME are the ones that it passed with
 #   .ci/passed.sh -write NAME   # writes their hash; the check's target of the Makefile does so when it has passed
@@ -16,6 +16,12 @@ lint) files=('*.go' .golangci.yml .ci/tools/go.mod go.mod) ;;
 test-kubernetes) files=(deploy/kubernetes deploy/helm deploy/test/kubernetes docs/configuration.md) ;;
 test-connect) files=(deploy/connect deploy/test/connect schemas) ;;
 test-metrics) files=(deploy/prometheus deploy/grafana deploy/test/metrics processor/metrics docs/metrics.md) ;;
+release) files=(scripts/release.sh deploy/packages deploy/systemd deploy/helm cuda/device/toolkit.sh go.mod go.sum) ;;
+packages-test) files=(scripts/packages-test.sh scripts/debian-root.sh scripts/release.sh deploy/packages deploy/systemd) ;;
+compose-test) files=(Dockerfile .dockerignore docker-compose.yml scripts/compose-test.sh scripts/engine.sh scripts/debian-root.sh
+	deploy/test/compose deploy/prometheus deploy/grafana) ;;
+cluster-test) files=(Dockerfile .dockerignore scripts/cluster-test.sh scripts/engine.sh scripts/debian-root.sh deploy/test/cluster
+	deploy/test/compose deploy/test/kubernetes/testdata deploy/kubernetes deploy/helm) ;;
 *)
 	echo "passed.sh: no check is named \"${1:-}\"" >&2
 	exit 2
