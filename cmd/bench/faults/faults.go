@@ -48,6 +48,7 @@ type Options struct {
 type Result struct {
 	Fault     string  `json:"fault"`
 	Kafka     string  `json:"kafka"`
+	Nodes     int     `json:"nodes,omitempty"` // of Kafka; 0: three
 	Guarantee string  `json:"guarantee"`
 	Protocol  string  `json:"protocol,omitempty"` // of the group: consumer; empty: classic
 	Seed      uint64  `json:"seed"`
@@ -65,8 +66,7 @@ type Result struct {
 	Readers   int     `json:"readers"`   // that read the outputs
 	// Transactions that committed offsets, each of which was checked in the log.
 	Transactions int     `json:"transactions,omitempty"`
-	Hanging      int     `json:"hanging,omitempty"` // transactions that the brokers had forgotten, and that were ended by hand
-	Levels       []Level `json:"levels,omitempty"`  // of a soak
+	Levels       []Level `json:"levels,omitempty"` // of a soak
 	Examples     string  `json:"examples,omitempty"`
 }
 
@@ -219,7 +219,6 @@ type round struct {
 	started int
 	faults  int
 	kills   int
-	hanging int // transactions that the brokers had forgotten
 }
 
 // The size of a round's input and fleet.
@@ -250,6 +249,9 @@ func (r *round) pause(least, most time.Duration) {
 
 func (r *round) run() (res Result, err error) {
 	res = Result{Fault: r.kind.name, Kafka: r.Version, Guarantee: r.Guarantee, Seed: r.seed, Readers: 1}
+	if r.Nodes == 1 {
+		res.Nodes = 1
+	}
 	if slices.Contains(r.Settings, config.Prefix+"GROUP_PROTOCOL="+consumerProtocol) {
 		res.Protocol = consumerProtocol
 	}
@@ -303,7 +305,7 @@ func (r *round) run() (res Result, err error) {
 		err = errors.Join(r.kind.do(r), r.alive())
 		r.pause(0, time.Second)
 	}
-	res.Seconds, res.Faults, res.Kills, res.Hanging = time.Since(began).Seconds(), r.faults, r.kills, r.hanging
+	res.Seconds, res.Faults, res.Kills = time.Since(began).Seconds(), r.faults, r.kills
 	over := time.Now()
 	err = errors.Join(err, r.heal(), r.alive(), load.end(&res))
 	if err := errors.Join(err, r.ctx.Err()); err != nil {
@@ -377,8 +379,8 @@ func (r *round) heal() error {
 	return nil
 }
 
-// Table writes the results as a table of Markdown, a row for each fault, guarantee and group protocol: exactly once and classic
-// unless it says another.
+// Table writes the results as a table of Markdown, a row for each fault, guarantee, group protocol and size of the cluster: exactly once,
+// classic and three nodes unless it says another.
 func Table(out io.Writer, results []Result) {
 	type row struct {
 		Result
@@ -388,9 +390,9 @@ func Table(out io.Writer, results []Result) {
 	var order []string
 	total := row{}
 	for _, r := range results {
-		id := r.Guarantee + " " + r.Protocol + " " + r.Fault
+		id := fmt.Sprint(r.Guarantee, " ", r.Protocol, " ", r.Nodes, " ", r.Fault)
 		if rows[id] == nil {
-			rows[id] = &row{Result: Result{Fault: r.Fault, Guarantee: r.Guarantee, Protocol: r.Protocol}}
+			rows[id] = &row{Result: Result{Fault: r.Fault, Nodes: r.Nodes, Guarantee: r.Guarantee, Protocol: r.Protocol}}
 			order = append(order, id)
 		}
 		for _, to := range []*row{rows[id], &total} {
@@ -406,12 +408,16 @@ func Table(out io.Writer, results []Result) {
 	}
 	slices.SortStableFunc(order, func(a, b string) int {
 		x, y := rows[a], rows[b]
-		return cmp.Or(-strings.Compare(x.Guarantee, y.Guarantee), strings.Compare(x.Protocol, y.Protocol), place(x.Fault)-place(y.Fault))
+		return cmp.Or(-strings.Compare(x.Guarantee, y.Guarantee), strings.Compare(x.Protocol, y.Protocol), x.Nodes-y.Nodes,
+			place(x.Fault)-place(y.Fault))
 	})
 	fmt.Fprintln(out, "| fault | runs | faults | kills | records | lost | doubled | differing | longest gap, s |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	line := func(r *row) {
 		name := r.Fault
+		if r.Nodes == 1 {
+			name += ", one node"
+		}
 		if r.Guarantee == atLeastOnce {
 			name += ", at least once"
 		}
