@@ -56,7 +56,8 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 		topics.SetChangelog(tp.Topic, &cycle.Topic{Name: name, Partitions: infos[name].Partitions})
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := &session{cfg: &cfg, log: log, trouble: new(metrics.FailureLog), fatal: make(fatal, 1)}
+	s := &session{cfg: &cfg, log: log, trouble: new(metrics.FailureLog), fatal: make(fatal, 1),
+		hanging: &hanging{wake: make(chan struct{}, 1)}}
 	h := newHost(&cfg, log, topics, nil, &cycle.Budget{Total: cfg.StateBytes}, s)
 	h.fetcher = kafka.NewFetcher(cfg.Client, cfg.Fetch)
 	defer h.fetcher.Close()

@@ -172,6 +172,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	r.cycles = cycle.NewCurrent(func() *cycle.Cycle[*partition] { return cycle.New[*partition](topics, newBatches) }, r.pace.Room(1))
 	p.commits = &commits{recovery: r, changelogs: logs}
 	p.missing = &missing{cfg: &p.cfg, log: p.log, trouble: &p.trouble, topics: topics, assigned: p.assigned}
+	p.session.hanging = &hanging{cfg: &p.cfg, log: p.log, trouble: &p.trouble, topics: topics, wake: make(chan struct{}, 1)}
 	p.host = newHost(&p.cfg, p.log, topics, r.cycles, budget, p.session)
 	return p, nil
 }
@@ -203,6 +204,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("processor: start the producer %q: %w", pc.TransactionalID, err)
 	}
+	p.session.hanging.settle(ctx, p.session.producer)
 	p.host.fetcher = kafka.NewFetcher(p.cfg.Client, p.cfg.Fetch)
 	defer p.host.fetcher.Close()
 
@@ -220,6 +222,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.session.member.Store(kafka.JoinGroup(work, p.cfg.Client, member))
 	var looks sync.WaitGroup
 	looks.Go(func() { p.missing.run(work) })
+	looks.Go(func() { p.session.hanging.run(work) })
 	err := p.loop(ctx, work)
 	if err != nil {
 		p.leave(work, err)

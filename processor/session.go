@@ -26,6 +26,7 @@ type session struct {
 	finder   *finder                      // set by Run
 	held     atomic.Pointer[heldOffset]   // that partitions wait for; nil: none
 	fatal    fatal
+	hanging  *hanging
 }
 
 // heldOffset is a committed offset that an open transaction holds, so that it is not known.
@@ -76,6 +77,7 @@ func (s *session) reinit(ctx context.Context) error {
 		err := s.producer.Init(ictx)
 		cancel()
 		if err == nil {
+			s.hanging.settle(ctx, s.producer)
 			return nil
 		}
 		if kafka.ClassOf(err) == kafka.Fatal || ctx.Err() != nil {
@@ -113,6 +115,7 @@ func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kaf
 			s.held.Store(&heldOffset{began, err})
 		}
 		if lasts := time.Since(began); kafka.Held(err) && lasts > 2*s.cfg.TransactionTimeout {
+			s.hanging.look()
 			s.trouble.Warn(s.log, "committed: held", "an open transaction holds committed offsets, and the brokers do not end it, though it is "+
 				"older than a worker's may be: kafka-transactions.sh find-hanging --broker-id, for each broker, names what is open, and "+
 				"kafka-transactions.sh abort ends it, in __consumer_offsets last; see docs/operations/trouble.md",

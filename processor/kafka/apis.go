@@ -75,15 +75,24 @@ func (c *Cluster) Lacking(purpose Purpose) string {
 		v, ok := c.transport.versions[u.api]
 		switch {
 		case u.purpose != purpose:
-		case u.api == consumerHeartbeatAPI && v.max < u.version: // kafka-go has no name for it
-			lacking = append(lacking, "ConsumerGroupHeartbeat v1")
 		case !ok:
-			lacking = append(lacking, u.api.String())
+			lacking = append(lacking, apiName(u.api))
 		case v.max < u.version:
-			lacking = append(lacking, fmt.Sprintf("%s v%d (it has v%d)", u.api, u.version, v.max))
+			lacking = append(lacking, fmt.Sprintf("%s v%d (it has v%d)", apiName(u.api), u.version, v.max))
 		}
 	}
 	return strings.Join(lacking, ", ")
+}
+
+// apiName returns the name of an API, also where kafka-go has none.
+func apiName(key protocol.ApiKey) string {
+	switch key {
+	case consumerHeartbeatAPI:
+		return "ConsumerGroupHeartbeat"
+	case describeProducersAPI:
+		return "DescribeProducers"
+	}
+	return key.String()
 }
 
 // Unsupported reports whether a broker lacks the API of a request, or has it in other versions only.
@@ -100,7 +109,7 @@ func (t *transport) unsupported(m protocol.Message) error {
 	key := m.ApiKey()
 	v, ok := t.versions[key]
 	if !ok {
-		return fmt.Errorf("kafka: the brokers lack the API %s: %w", key, kafkago.UnsupportedVersion)
+		return fmt.Errorf("kafka: the brokers lack the API %s: %w", apiName(key), kafkago.UnsupportedVersion)
 	}
 	if _, own := m.(wireMessage); !own && (v.max < key.MinVersion() || v.min > key.MaxVersion()) {
 		return fmt.Errorf("kafka: the brokers have the API %s in versions %d to %d, the worker in %d to %d: %w",

@@ -156,7 +156,7 @@ func (t *transport) send(ctx context.Context, timeout time.Duration, n *node, m 
 	r := &routed{msg: m, correlation: t.corr.Add(1), clientID: t.cfg.ClientID}
 	res, err := n.transport.RoundTrip(ctx, n.netAddr, r)
 	if err != nil {
-		return nil, &BrokerError{Broker: n.id, Addr: n.addr, API: m.ApiKey().String(), Err: err}
+		return nil, &BrokerError{Broker: n.id, Addr: n.addr, API: apiName(m.ApiKey()), Err: err}
 	}
 	if res == nil {
 		return nil, nil // a request without a response (acks=0)
