@@ -102,7 +102,9 @@ func offsetsPartition(group string, n int) TP {
 func Decisions(ctx context.Context, c *Client, prefix string, open []OpenTransaction) (map[OpenTransaction]bool, error) {
 	decided := map[OpenTransaction]bool{}
 	n, err := c.Partitions(ctx, transactionsTopic)
-	if err != nil {
+	if errors.Is(err, kafkago.UnknownTopicOrPartition) { // not Apache Kafka
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	var tps []TP
