@@ -17,8 +17,8 @@ import (
 func TestBackpressure(t *testing.T) {
 	var log logBuffer
 	m := metrics.New("scores")
-	s := &commits{recovery: &recovery{cfg: &Config{Metrics: m}, log: slog.New(slog.NewTextHandler(&log, nil)), trouble: &metrics.FailureLog{},
-		pace: cycle.NewPace(4 * time.Second), assigned: newAssignment(&cycle.Budget{}, m)}}
+	s := &commits{cfg: &Config{Metrics: m}, log: slog.New(slog.NewTextHandler(&log, nil)), trouble: &metrics.FailureLog{},
+		pace: cycle.NewPace(4 * time.Second), assigned: newAssignment(&cycle.Budget{}, m)}
 	pt := &partition{tp: kafka.TP{Topic: "in"}}
 	s.assigned.partitions[pt.tp] = pt
 	gauges := func(want string) {

@@ -3,11 +3,13 @@ package processor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/processor/metrics"
 )
 
 // One of two types commits the cycles (exactlyonce.go, atleastonce.go), and it alone begins
@@ -48,10 +50,21 @@ type committer interface {
 	dropOffsets() (committed results)
 }
 
-// commits commits the cycles, in the main goroutine.
+// commits commits the cycles, and returns the partitions to their committed offsets where a commit fails. The main goroutine
+// owns it.
 type commits struct {
-	*recovery
+	cfg        *Config
+	log        *slog.Logger
+	trouble    *metrics.FailureLog
+	session    *session
+	committer  committer
+	cycles     *cycle.Current[*partition]
+	pace       cycle.Pace
+	pressure   cycle.Backpressure
+	outputs    *cycle.Topics
 	changelogs *changelogs
+	assigned   *assignment
+	refusals   refusals
 	last       time.Time // when the last commit began
 }
 
@@ -97,7 +110,7 @@ func (cm *commits) commitOpen(ctx context.Context) error {
 	cm.cfg.Metrics.Committed(c.Stats(), took)
 	cm.pace.Committed(c.Bytes, c.Records, took)
 	cm.assigned.committed(cm.committer.written(ctx, c.Results))
-	cm.refusals.committed(cm.recovery, c)
+	cm.refusals.committed(cm, c)
 	cm.noteBackpressure(time.Now())
 	// Every request was answered, so nothing reads the batches any more.
 	c.Reset()

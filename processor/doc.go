@@ -30,12 +30,12 @@
 // until their finished results are in a transaction, and only then gives them up. A quarter of the rebalance timeout (of a drain,
 // three quarters of its own) is for the records that are under way.
 //
-// When a commit is not a definite success, recovery.recover abandons the producer
+// When a commit is not a definite success, commits.recover abandons the producer
 // and every partition returns to its committed offset: by folder.rollback in
 // memory, or, where another member has committed meanwhile, by folder.restore.
 //
 // A Processor is composed of parts that its main goroutine owns: a session (the worker as a member and a producer),
-// the assignment (its partitions), changelogs, commits, recovery and rebalancer. A partition does not
+// the assignment (its partitions), changelogs, commits and rebalancer. A partition does not
 // know the Processor; it has a pointer to a host, a struct with the few parts and functions of the Processor that it may
 // use. The interface work processes the records of a partition. It has two implementations: a folder scores them; a rekeyer
 // copies them to an internal topic that a second Processor scores (rekey.go).

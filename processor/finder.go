@@ -60,17 +60,17 @@ func (f *finder) gone(ctx context.Context, topic string) bool {
 
 // dropGone drops the partitions of topics that do not exist any more: a commit of their offsets would be refused, and
 // with it the commit of all others. It reports whether there were any.
-func (r *recovery) dropGone(ctx context.Context) (dropped bool) {
+func (cm *commits) dropGone(ctx context.Context) (dropped bool) {
 	gone := map[string]bool{}
-	for tp, pt := range r.assigned.partitions {
+	for tp, pt := range cm.assigned.partitions {
 		is, asked := gone[tp.Topic]
 		if !asked {
-			is = r.session.finder.gone(ctx, tp.Topic)
+			is = cm.session.finder.gone(ctx, tp.Topic)
 			gone[tp.Topic] = is
 		}
 		if is {
-			r.log.Warn("the topic does not exist any more: its partition is dropped", "topic", tp.Topic, "partition", tp.Partition)
-			r.assigned.drop(pt)
+			cm.log.Warn("the topic does not exist any more: its partition is dropped", "topic", tp.Topic, "partition", tp.Partition)
+			cm.assigned.drop(pt)
 			dropped = true
 		}
 	}

@@ -166,14 +166,14 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 			st.MaxRecord = min(cmp.Or(st.MaxRecord, state.MaxRecord), max(t.BatchBytes-256, cycle.LeastBatch/2))
 		}
 	})
-	r := &recovery{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: cycle.NewPace(cfg.TransactionTimeout),
-		outputs: topics, assigned: p.assigned, committer: newCommitter(cfg.Guarantee, p.session)}
-	newBatches := func(maxBytes int) *record.Batches { return r.committer.newBatches(maxBytes, cfg.Codec) }
-	r.cycles = cycle.NewCurrent(func() *cycle.Cycle[*partition] { return cycle.New[*partition](topics, newBatches) }, r.pace.Room(1))
-	p.commits = &commits{recovery: r, changelogs: logs}
+	p.commits = &commits{cfg: &p.cfg, log: p.log, trouble: &p.trouble, session: p.session, pace: cycle.NewPace(cfg.TransactionTimeout),
+		outputs: topics, changelogs: logs, assigned: p.assigned, committer: newCommitter(cfg.Guarantee, p.session)}
+	newBatches := func(maxBytes int) *record.Batches { return p.commits.committer.newBatches(maxBytes, cfg.Codec) }
+	newCycle := func() *cycle.Cycle[*partition] { return cycle.New[*partition](topics, newBatches) }
+	p.commits.cycles = cycle.NewCurrent(newCycle, p.commits.pace.Room(1))
 	p.missing = &missing{cfg: &p.cfg, log: p.log, trouble: &p.trouble, topics: topics, assigned: p.assigned}
 	p.session.hanging = &hanging{cfg: &p.cfg, log: p.log, trouble: &p.trouble, topics: topics, wake: make(chan struct{}, 1)}
-	p.host = newHost(&p.cfg, p.log, topics, r.cycles, budget, p.session)
+	p.host = newHost(&p.cfg, p.log, topics, p.commits.cycles, budget, p.session)
 	return p, nil
 }
 

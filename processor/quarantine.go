@@ -16,7 +16,7 @@ import (
 //
 // A partition comes into quarantine in one of two ways. Its goroutine returns a
 // *QuarantineError (run, quarantine), as it does for a panic in its work. Or the brokers refuse its results in a cycle for good
-// (recovery.blame): they would refuse them in every later cycle, together with the results of
+// (commits.blame): they would refuse them in every later cycle, together with the results of
 // all other partitions.
 //
 // A fault that is not of one partition ends the worker: an output topic that must not be written, an executor that

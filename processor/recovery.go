@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/metrics"
 )
 
 // This file recovers from failed commits. A transaction of version 1 can be committed in part
@@ -32,119 +30,104 @@ import (
 // repetition is refused, or no answer comes until the transaction's time-out is near,
 // the outcome stays unknown: Init, then the committed offsets decide.
 
-// recovery returns the worker to its committed offsets. The main goroutine owns it.
-type recovery struct {
-	cfg       *Config
-	log       *slog.Logger
-	trouble   *metrics.FailureLog
-	session   *session
-	committer committer
-	cycles    *cycle.Current[*partition]
-	pace      cycle.Pace
-	pressure  cycle.Backpressure
-	outputs   *cycle.Topics
-	assigned  *assignment
-	refusals  refusals
-}
-
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
-func (r *recovery) recover(ctx context.Context, c *cycle.Cycle[*partition], cause error) error {
-	r.assigned.committed(r.committer.dropOffsets())
-	cause = r.named(cause)
+func (cm *commits) recover(ctx context.Context, c *cycle.Cycle[*partition], cause error) error {
+	cm.assigned.committed(cm.committer.dropOffsets())
+	cause = cm.named(cause)
 	class := kafka.ClassOf(cause)
-	r.trouble.Warn(r.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
+	cm.trouble.Warn(cm.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
 		"class", class.String())
 	switch class {
 	case kafka.InstanceFenced:
 		// While the membership lasts, the instance id is ours: the commit carried
 		// the member id of a session that was lost, and a Lost event will follow.
-		if r.session.member.Load().Err() != nil {
+		if cm.session.member.Load().Err() != nil {
 			return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
 		}
 	case kafka.Fatal:
-		if !r.blame(c, cause) {
+		if !cm.blame(c, cause) {
 			return cause
 		}
 	case kafka.Abortable:
-		r.blame(c, cause)
+		cm.blame(c, cause)
 	case kafka.Retriable, kafka.Unknown:
-		if b, ok := kafka.Named(cause); ok && kafka.Doubtful(cause) && r.refusals.persists(r, c, b, time.Now()) {
-			r.accuse(c, b, cause)
+		if b, ok := kafka.Named(cause); ok && kafka.Doubtful(cause) && cm.refusals.persists(cm, c, b, time.Now()) {
+			cm.accuse(c, b, cause)
 		}
 	}
 	// Refuse further results before the producer is touched: partitions see the
 	// new epoch at their next join and drop their results.
-	r.abandonOpen()
+	cm.abandonOpen()
 	var refused *kafka.ProduceError
 	if class == kafka.TooLarge && errors.As(cause, &refused) {
-		r.shrink(refused.TP.Topic)
+		cm.shrink(refused.TP.Topic)
 	}
 	if class == kafka.Fenced {
-		if err := r.session.stillMember(ctx); err != nil {
+		if err := cm.session.stillMember(ctx); err != nil {
 			return err
 		}
 	}
 	if class != kafka.Unknown && class != kafka.Fenced {
-		actx, cancel := context.WithTimeout(ctx, r.cfg.TransactionTimeout)
-		if err := r.committer.abort(actx); err != nil {
-			r.trouble.Warn(r.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
+		actx, cancel := context.WithTimeout(ctx, cm.cfg.TransactionTimeout)
+		if err := cm.committer.abort(actx); err != nil {
+			cm.trouble.Warn(cm.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
 		}
 		cancel()
 	}
-	if err := r.session.reinit(ctx); err != nil {
+	if err := cm.session.reinit(ctx); err != nil {
 		return err
 	}
-	return r.rollback(ctx, c)
+	return cm.rollback(ctx, c)
 }
 
 // named adds to the error of a commit what the topic is that it names: a changelog has the name of an input in its own.
-func (r *recovery) named(cause error) error {
+func (cm *commits) named(cause error) error {
 	b, ok := kafka.Named(cause)
 	if !ok {
 		return cause
 	}
 	role := "an input"
 	if b.Written {
-		role = r.outputs.Role(b.TP.Topic)
+		role = cm.outputs.Role(b.TP.Topic)
 	}
 	return fmt.Errorf("%w; %s is %s", cause, b.TP.Topic, role)
 }
 
 // abandonOpen begins a new epoch with an empty open cycle: the results of the old one are
 // dropped.
-func (r *recovery) abandonOpen() { r.cycles.Abandon(r.room()) }
+func (cm *commits) abandonOpen() { cm.cycles.Abandon(cm.room()) }
 
 // room returns the capacity of the next cycle.
-func (r *recovery) room() cycle.Room { return r.pace.Room(len(r.assigned.partitions)) }
+func (cm *commits) room() cycle.Room { return cm.pace.Room(len(cm.assigned.partitions)) }
 
 // shrink halves the batches of a topic whose max.message.bytes was lowered: batches of
 // the same size would be refused again.
-func (r *recovery) shrink(name string) {
-	r.cycles.Write(func() {
-		if n := r.outputs.Shrink(name); n > 0 {
-			r.log.Warn("the topic refuses batches of the former size, halving them", "topic", name, "bytes", n)
+func (cm *commits) shrink(name string) {
+	cm.cycles.Write(func() {
+		if n := cm.outputs.Shrink(name); n > 0 {
+			cm.log.Warn("the topic refuses batches of the former size, halving them", "topic", name, "bytes", n)
 		}
 	})
 }
 
 // rollback returns every partition to its committed offset. c, which may be nil,
 // is the cycle whose outcome was unknown: it may have been committed.
-func (r *recovery) rollback(ctx context.Context, c *cycle.Cycle[*partition]) error {
-	r.dropGone(ctx)
-	tps := r.assigned.running()
+func (cm *commits) rollback(ctx context.Context, c *cycle.Cycle[*partition]) error {
+	cm.dropGone(ctx)
+	tps := cm.assigned.running()
 	if len(tps) == 0 {
 		return nil
 	}
-	offs, err := r.known(ctx, tps)
+	offs, err := cm.known(ctx, tps)
 	if err != nil {
 		return err
 	}
 	// A partition that was restored while the producer was initialised may have results
 	// in the open cycle already. They are dropped, and it is rolled back like all
 	// others: rolled back with its results in the cycle, it would add them twice.
-	r.abandonOpen()
-	for tp, pt := range r.assigned.partitions {
+	cm.abandonOpen()
+	for tp, pt := range cm.assigned.partitions {
 		if !pt.running.Load() {
 			continue // it will begin with the present epoch
 		}
@@ -158,11 +141,11 @@ func (r *recovery) rollback(ctx context.Context, c *cycle.Cycle[*partition]) err
 			// The transaction was committed after all, only its reply was lost.
 			pt.committed.Store(off)
 			done := c.Results[pt]
-			r.cfg.Metrics.Worked(pt.tp, &done.Work, done.Floor.Offset, done.Next, pt.end.Load())
+			cm.cfg.Metrics.Worked(pt.tp, &done.Work, done.Floor.Offset, done.Next, pt.end.Load())
 		} else if off != before && !(off == -1 && pt.fresh.Load()) {
 			// Neither mark is ours: another member has committed. Our results and
 			// our state are void, and the partition is restored.
-			r.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition,
+			cm.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition,
 				"committed", off, "ours", before)
 			pt.restart(true)
 			continue
@@ -174,18 +157,18 @@ func (r *recovery) rollback(ctx context.Context, c *cycle.Cycle[*partition]) err
 
 // blame quarantines the partitions whose results or offsets the brokers refuse for
 // good. It reports whether there are any.
-func (r *recovery) blame(c *cycle.Cycle[*partition], cause error) bool {
+func (cm *commits) blame(c *cycle.Cycle[*partition], cause error) bool {
 	b, ok := kafka.BlameOf(cause)
-	return ok && r.accuse(c, b, cause)
+	return ok && cm.accuse(c, b, cause)
 }
 
 // accuse does so for the partition that an error of cycle c names.
-func (r *recovery) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error) bool {
-	if b.Written && r.outputs.Output(b.TP.Topic) != nil {
+func (cm *commits) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error) bool {
+	if b.Written && cm.outputs.Output(b.TP.Topic) != nil {
 		if b.Unauthorized {
 			return false
 		}
-		r.refusals.handle(r, c, b, cause)
+		cm.refusals.handle(cm, c, b, cause)
 		return true
 	}
 	reason := Refused
@@ -193,11 +176,11 @@ func (r *recovery) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error
 		reason = Unauthorized
 	}
 	some := false
-	for tp, pt := range r.assigned.partitions {
+	for tp, pt := range cm.assigned.partitions {
 		topic := tp.Topic
 		if b.Written {
 			topic = ""
-			if t := r.outputs.Changelog(tp.Topic); t != nil {
+			if t := cm.outputs.Changelog(tp.Topic); t != nil {
 				topic = t.Name
 			}
 		}
@@ -211,19 +194,19 @@ func (r *recovery) accuse(c *cycle.Cycle[*partition], b kafka.Blame, cause error
 
 // known reads the committed offsets of the partitions. Where the worker is no longer
 // permitted to read the offsets of a topic, partitions in quarantine are left out.
-func (r *recovery) known(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
-	offs, err := r.session.committedOffsets(ctx, tps)
+func (cm *commits) known(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
+	offs, err := cm.session.committedOffsets(ctx, tps)
 	if !kafka.Unauthorized(err) {
 		return offs, err
 	}
 	var free []kafka.TP
 	for _, tp := range tps {
-		if pt := r.assigned.partitions[tp]; pt == nil || pt.confined.Load() == nil {
+		if pt := cm.assigned.partitions[tp]; pt == nil || pt.confined.Load() == nil {
 			free = append(free, tp)
 		}
 	}
 	if len(free) == len(tps) {
 		return nil, err
 	}
-	return r.session.committedOffsets(ctx, free)
+	return cm.session.committedOffsets(ctx, free)
 }

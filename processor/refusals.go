@@ -43,35 +43,35 @@ type doubt struct {
 const doubtfulCycles = 3
 
 // persists notes that a batch of cycle c was refused without a reason, and reports whether that has been so for long.
-func (rf *refusals) persists(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, now time.Time) bool {
+func (rf *refusals) persists(cm *commits, c *cycle.Cycle[*partition], b kafka.Blame, now time.Time) bool {
 	if rf.doubt.topic != b.TP.Topic {
 		rf.doubt = doubt{topic: b.TP.Topic, began: now}
 	}
 	rf.doubt.times++
 	if rf.doubt.from = c.Payload.Origins(b.TP, b.Batch); rf.doubt.from == nil { // of a changelog
-		for tp := range r.assigned.partitions {
-			if t := r.outputs.Changelog(tp.Topic); t != nil && t.Name == b.TP.Topic && tp.Partition == b.TP.Partition {
+		for tp := range cm.assigned.partitions {
+			if t := cm.outputs.Changelog(tp.Topic); t != nil && t.Name == b.TP.Topic && tp.Partition == b.TP.Partition {
 				rf.doubt.from = append(rf.doubt.from, tp)
 			}
 		}
 	}
-	return rf.doubt.times >= doubtfulCycles && now.Sub(rf.doubt.began) >= r.cfg.TransactionTimeout
+	return rf.doubt.times >= doubtfulCycles && now.Sub(rf.doubt.began) >= cm.cfg.TransactionTimeout
 }
 
 // handle handles the refusal of a batch of cycle c.
-func (rf *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blame, cause error) {
+func (rf *refusals) handle(cm *commits, c *cycle.Cycle[*partition], b kafka.Blame, cause error) {
 	topic := b.TP.Topic
 	if rf.whole[topic] {
 		return
 	}
 	from := c.Payload.Origins(b.TP, b.Batch)
 	if len(from) != 1 {
-		r.apart(topic, true)
-		r.log.Warn("a batch with output of several partitions is refused, looking for the one whose output it is", "output", b.TP.String(),
+		cm.apart(topic, true)
+		cm.log.Warn("a batch with output of several partitions is refused, looking for the one whose output it is", "output", b.TP.String(),
 			"partitions", len(from), "err", cause)
 		return
 	}
-	pt := r.assigned.partitions[from[0]]
+	pt := cm.assigned.partitions[from[0]]
 	if pt == nil || pt.confined.Load() != nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (rf *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blam
 		rf.found, rf.whole = map[string][]*partition{}, map[string]bool{}
 	}
 	rf.found[topic] = append(rf.found[topic], pt)
-	for _, other := range r.assigned.partitions {
+	for _, other := range cm.assigned.partitions {
 		if other != pt && other.confined.Load() == nil {
 			pt.confine(Refused, cause)
 			return
@@ -93,7 +93,7 @@ func (rf *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blam
 	for _, pt := range rf.found[topic] {
 		pt.confined.Store(nil)
 	}
-	r.log.Error(
+	cm.log.Error(
 		"the topic refuses the output of every partition, so none is to blame: they are out of quarantine, and the cycle is tried again",
 		"topic",
 		topic,
@@ -105,9 +105,9 @@ func (rf *refusals) handle(r *recovery, c *cycle.Cycle[*partition], b kafka.Blam
 }
 
 // committed notes that cycle c is committed.
-func (rf *refusals) committed(r *recovery, c *cycle.Cycle[*partition]) {
+func (rf *refusals) committed(cm *commits, c *cycle.Cycle[*partition]) {
 	if !slices.ContainsFunc(rf.doubt.from, func(tp kafka.TP) bool {
-		pt := r.assigned.partitions[tp]
+		pt := cm.assigned.partitions[tp]
 		return pt != nil && c.Results[pt] == nil
 	}) {
 		rf.doubt = doubt{} // what was refused is written
@@ -116,12 +116,12 @@ func (rf *refusals) committed(r *recovery, c *cycle.Cycle[*partition]) {
 		if c.Payload.Has(topic) {
 			delete(rf.found, topic)
 			delete(rf.whole, topic)
-			r.apart(topic, false)
+			cm.apart(topic, false)
 		}
 	}
 }
 
 // apart sets whether batches for an output topic have output of one partition alone.
-func (r *recovery) apart(topic string, apart bool) {
-	r.cycles.Write(func() { r.outputs.Output(topic).Apart = apart })
+func (cm *commits) apart(topic string, apart bool) {
+	cm.cycles.Write(func() { cm.outputs.Output(topic).Apart = apart })
 }
