@@ -164,17 +164,17 @@ func TestBrokersSecurity(t *testing.T) {
 		a := k.Admin()
 		name, txn := kafkatest.Unique("g"), kafkatest.Unique("tx")
 		for _, err := range []error{
-			a.Add(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationDescribe, true),
-			a.Add(ctx, u.Name, kmsg.ACLResourceTypeGroup, name, kmsg.ACLOperationDescribe, true),
-			a.Add(ctx, u.Name, kmsg.ACLResourceTypeTransactionalId, txn, kmsg.ACLOperationAll, false),
+			a.AddACL(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationDescribe, true),
+			a.AddACL(ctx, u.Name, kmsg.ACLResourceTypeGroup, name, kmsg.ACLOperationDescribe, true),
+			a.AddACL(ctx, u.Name, kmsg.ACLResourceTypeTransactionalId, txn, kmsg.ACLOperationAll, false),
 		} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		defer a.Drop(ctx, kmsg.ACLResourceTypeTopic, topic)
-		defer a.Drop(ctx, kmsg.ACLResourceTypeGroup, name)
-		defer a.Drop(ctx, kmsg.ACLResourceTypeTransactionalId, txn)
+		defer a.DropACLs(ctx, kmsg.ACLResourceTypeTopic, topic)
+		defer a.DropACLs(ctx, kmsg.ACLResourceTypeGroup, name)
+		defer a.DropACLs(ctx, kmsg.ACLResourceTypeTransactionalId, txn)
 		c, err := kafka.Open(ctx, kafka.Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: kafka.SASLForTest(t, kafkatest.Plain,
 			u.Name, u.Password)})
 		if err != nil {

@@ -19,35 +19,8 @@ type TP struct {
 	Partition int32
 }
 
-// Admin creates and describes topics and groups, and reads topics back, with franz-go.
+// Admin creates and describes topics, groups and ACLs, and reads topics back, with franz-go.
 type Admin struct {
-	*session
-	*Topics
-	*Logs
-	*Groups
-	*ACLs
-}
-
-// Topics creates, changes and describes topics.
-type Topics struct{ *session }
-
-// Logs reads and writes the logs of partitions.
-type Logs struct {
-	*session
-	topics *Topics
-}
-
-// Groups describes groups, and reads and writes their offsets.
-type Groups struct {
-	*session
-	logs *Logs
-}
-
-// ACLs adds and deletes ACLs.
-type ACLs struct{ *session }
-
-// session is the client that the parts of an Admin share.
-type session struct {
 	cl   *kgo.Client
 	open func() (*kgo.Client, error) // another client like cl
 }
@@ -66,17 +39,14 @@ func NewAdmin(brokers []string, opts ...kgo.Opt) (*Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := &session{cl, open}
-	topics := &Topics{base}
-	logs := &Logs{base, topics}
-	return &Admin{base, topics, logs, &Groups{base, logs}, &ACLs{base}}, nil
+	return &Admin{cl, open}, nil
 }
 
 // Close ends the client.
-func (s *session) Close() { s.cl.Close() }
+func (a *Admin) Close() { a.cl.Close() }
 
 // Client returns the client below, for requests that have no method here.
-func (s *session) Client() *kgo.Client { return s.cl }
+func (a *Admin) Client() *kgo.Client { return a.cl }
 
 func failed(what string, code int16, message *string) error {
 	err := kerr.ErrorForCode(code)
@@ -90,8 +60,8 @@ func failed(what string, code int16, message *string) error {
 }
 
 // Nodes returns the ids of the brokers that the cluster counts in, in order.
-func (s *session) Nodes(ctx context.Context) ([]int32, error) {
-	m, err := s.metadata(ctx)
+func (a *Admin) Nodes(ctx context.Context) ([]int32, error) {
+	m, err := a.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +74,7 @@ func (s *session) Nodes(ctx context.Context) ([]int32, error) {
 }
 
 // SetFeature finalizes a feature of the cluster at a level, down from the present one or up.
-func (s *session) SetFeature(ctx context.Context, name string, level int16, down bool) error {
+func (a *Admin) SetFeature(ctx context.Context, name string, level int16, down bool) error {
 	req := kmsg.NewPtrUpdateFeaturesRequest()
 	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 	update.Feature, update.MaxVersionLevel, update.AllowDowngrade, update.UpgradeType = name, level, down, 1
@@ -112,7 +82,7 @@ func (s *session) SetFeature(ctx context.Context, name string, level int16, down
 		update.UpgradeType = 2 // safe
 	}
 	req.FeatureUpdates = append(req.FeatureUpdates, update)
-	res, err := req.RequestWith(ctx, s.cl)
+	res, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: feature %s: %w", name, err)
 	}
@@ -125,7 +95,7 @@ func (s *session) SetFeature(ctx context.Context, name string, level int16, down
 	return failed("feature "+name, code, message)
 }
 
-func (s *session) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
+func (a *Admin) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	for _, t := range topics {
@@ -133,7 +103,7 @@ func (s *session) metadata(ctx context.Context, topics ...string) (*kmsg.Metadat
 		rt.Topic = kmsg.StringPtr(t)
 		req.Topics = append(req.Topics, rt)
 	}
-	m, err := req.RequestWith(ctx, s.cl)
+	m, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return nil, fmt.Errorf("kafkatest: metadata: %w", err)
 	}
@@ -143,7 +113,7 @@ func (s *session) metadata(ctx context.Context, topics ...string) (*kmsg.Metadat
 // CreateTopic creates a topic and waits until every partition has a leader. A
 // replication of 0 takes the cluster's default. Unless configs say otherwise nothing is
 // deleted for its age: the records that are replayed are years old.
-func (tp *Topics) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
+func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	if replication == 0 {
 		replication = -1
 	}
@@ -158,7 +128,7 @@ func (tp *Topics) CreateTopic(ctx context.Context, name string, partitions, repl
 		t.Configs = append(t.Configs, c)
 	}
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, tp.cl)
+	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: create topic %s: %w", name, err)
 	}
@@ -167,14 +137,14 @@ func (tp *Topics) CreateTopic(ctx context.Context, name string, partitions, repl
 			return err
 		}
 	}
-	return tp.waitPartitions(ctx, name, partitions)
+	return a.waitPartitions(ctx, name, partitions)
 }
 
 // waitPartitions waits until every node knows that number of partitions with leaders.
-func (tp *Topics) waitPartitions(ctx context.Context, name string, partitions int) error {
+func (a *Admin) waitPartitions(ctx context.Context, name string, partitions int) error {
 	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
 		// Each node learns of it on its own; a client may ask any of them.
-		nodes, err := tp.Nodes(ctx)
+		nodes, err := a.Nodes(ctx)
 		if err != nil {
 			return err
 		}
@@ -183,7 +153,7 @@ func (tp *Topics) waitPartitions(ctx context.Context, name string, partitions in
 			rt := kmsg.NewMetadataRequestTopic()
 			rt.Topic = kmsg.StringPtr(name)
 			req.Topics = append(req.Topics, rt)
-			m, err := req.RequestWith(ctx, tp.cl.Broker(int(id)))
+			m, err := req.RequestWith(ctx, a.cl.Broker(int(id)))
 			if err != nil {
 				return err
 			}
@@ -206,13 +176,13 @@ func (tp *Topics) waitPartitions(ctx context.Context, name string, partitions in
 }
 
 // DeleteTopic deletes a topic.
-func (tp *Topics) DeleteTopic(ctx context.Context, name string) error {
+func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TopicNames = []string{name}
 	t := kmsg.NewDeleteTopicsRequestTopic()
 	t.Topic = kmsg.StringPtr(name)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, tp.cl)
+	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: delete topic %s: %w", name, err)
 	}
@@ -225,24 +195,24 @@ func (tp *Topics) DeleteTopic(ctx context.Context, name string) error {
 }
 
 // AddPartitions grows a topic to total partitions.
-func (tp *Topics) AddPartitions(ctx context.Context, topic string, total int) error {
+func (a *Admin) AddPartitions(ctx context.Context, topic string, total int) error {
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	t := kmsg.NewCreatePartitionsRequestTopic()
 	t.Topic, t.Count = topic, int32(total)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, tp.cl)
+	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: add partitions to %s: %w", topic, err)
 	}
 	if err := failed("add partitions to "+topic, r.Topics[0].ErrorCode, r.Topics[0].ErrorMessage); err != nil {
 		return err
 	}
-	return tp.waitPartitions(ctx, topic, total)
+	return a.waitPartitions(ctx, topic, total)
 }
 
 // DeleteRecords deletes the records of a partition before an offset, as
 // retention would.
-func (l *Logs) DeleteRecords(ctx context.Context, topic string, partition int32, before int64) error {
+func (a *Admin) DeleteRecords(ctx context.Context, topic string, partition int32, before int64) error {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic = topic
@@ -250,7 +220,7 @@ func (l *Logs) DeleteRecords(ctx context.Context, topic string, partition int32,
 	p.Partition, p.Offset = partition, before
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, l.cl)
+	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: delete records of %s: %w", topic, err)
 	}
@@ -259,7 +229,7 @@ func (l *Logs) DeleteRecords(ctx context.Context, topic string, partition int32,
 
 // SetTopicConfig changes a topic's configuration and waits until every node
 // knows of it.
-func (tp *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[string]string) error {
+func (a *Admin) SetTopicConfig(ctx context.Context, topic string, configs map[string]string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
@@ -269,7 +239,7 @@ func (tp *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[
 		res.Configs = append(res.Configs, c)
 	}
 	req.Resources = append(req.Resources, res)
-	r, err := req.RequestWith(ctx, tp.cl)
+	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: configure %s: %w", topic, err)
 	}
@@ -277,7 +247,7 @@ func (tp *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[
 		return err
 	}
 	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
-		nodes, err := tp.Nodes(ctx)
+		nodes, err := a.Nodes(ctx)
 		if err != nil {
 			return err
 		}
@@ -286,7 +256,7 @@ func (tp *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[
 			res := kmsg.NewDescribeConfigsRequestResource()
 			res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 			req.Resources = append(req.Resources, res)
-			r, err := req.RequestWith(ctx, tp.cl.Broker(int(id)))
+			r, err := req.RequestWith(ctx, a.cl.Broker(int(id)))
 			if err != nil {
 				return err
 			}
@@ -302,11 +272,11 @@ func (tp *Topics) SetTopicConfig(ctx context.Context, topic string, configs map[
 
 // waitReplicated waits until each partition has a leader and all of its
 // replicas in sync.
-func (tp *Topics) waitReplicated(ctx context.Context) error {
+func (a *Admin) waitReplicated(ctx context.Context) error {
 	return poll(ctx, 100*time.Millisecond, nil, func(ctx context.Context) error {
 		req := kmsg.NewPtrMetadataRequest()
 		req.Topics = nil // all
-		m, err := req.RequestWith(ctx, tp.cl)
+		m, err := req.RequestWith(ctx, a.cl)
 		if err != nil {
 			return err
 		}
@@ -328,8 +298,8 @@ type Partition struct {
 }
 
 // Partitions returns a topic's partitions in order.
-func (tp *Topics) Partitions(ctx context.Context, topic string) ([]Partition, error) {
-	m, err := tp.metadata(ctx, topic)
+func (a *Admin) Partitions(ctx context.Context, topic string) ([]Partition, error) {
+	m, err := a.metadata(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -345,8 +315,8 @@ func (tp *Topics) Partitions(ctx context.Context, topic string) ([]Partition, er
 }
 
 // moveLeader puts the node first among the partition's replicas and elects it.
-func (tp *Topics) moveLeader(ctx context.Context, topic string, partition, node int32) error {
-	ps, err := tp.Partitions(ctx, topic)
+func (a *Admin) moveLeader(ctx context.Context, topic string, partition, node int32) error {
+	ps, err := a.Partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -366,7 +336,7 @@ func (tp *Topics) moveLeader(ctx context.Context, topic string, partition, node 
 	p.Partition, p.Replicas = partition, order
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, tp.cl)
+	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: move leader: %w", err)
 	}
@@ -381,10 +351,10 @@ func (tp *Topics) moveLeader(ctx context.Context, topic string, partition, node 
 		et := kmsg.NewElectLeadersRequestTopic()
 		et.Topic, et.Partitions = topic, []int32{partition}
 		req.Topics = append(req.Topics, et)
-		if _, err := req.RequestWith(ctx, tp.cl); err != nil {
+		if _, err := req.RequestWith(ctx, a.cl); err != nil {
 			return err
 		}
-		ps, err := tp.Partitions(ctx, topic)
+		ps, err := a.Partitions(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -404,8 +374,8 @@ const (
 
 // Ends returns an offset of each of a topic's partitions: Earliest,
 // HighWatermark or LastStable.
-func (l *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]int64, error) {
-	ps, err := l.topics.Partitions(ctx, topic)
+func (a *Admin) Ends(ctx context.Context, topic string, which int64) (map[int32]int64, error) {
+	ps, err := a.Partitions(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -426,7 +396,7 @@ func (l *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]i
 	req.Topics = append(req.Topics, t)
 	ends := make(map[int32]int64)
 	for again := true; again; { // what a leader that was just elected does not know yet
-		r, err := req.RequestWith(ctx, l.cl)
+		r, err := req.RequestWith(ctx, a.cl)
 		if err != nil {
 			return nil, fmt.Errorf("kafkatest: offsets of %s: %w", topic, err)
 		}
@@ -454,14 +424,14 @@ func (l *Logs) Ends(ctx context.Context, topic string, which int64) (map[int32]i
 
 // WaitStable waits until no transaction is open in the topics: until then a
 // reader of committed records may see less than there is.
-func (l *Logs) WaitStable(ctx context.Context, topics ...string) error {
+func (a *Admin) WaitStable(ctx context.Context, topics ...string) error {
 	for _, topic := range topics {
 		err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
-			hw, err := l.Ends(ctx, topic, HighWatermark)
+			hw, err := a.Ends(ctx, topic, HighWatermark)
 			if err != nil {
 				return err
 			}
-			lso, err := l.Ends(ctx, topic, LastStable)
+			lso, err := a.Ends(ctx, topic, LastStable)
 			if err != nil {
 				return err
 			}
@@ -481,7 +451,7 @@ func (l *Logs) WaitStable(ctx context.Context, topics ...string) error {
 
 // Coordinator returns the node that coordinates a group, or with txn a
 // transactional id.
-func (s *session) Coordinator(ctx context.Context, key string, txn bool) (int32, error) {
+func (a *Admin) Coordinator(ctx context.Context, key string, txn bool) (int32, error) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey, req.CoordinatorKeys = key, []string{key}
 	if txn {
@@ -489,7 +459,7 @@ func (s *session) Coordinator(ctx context.Context, key string, txn bool) (int32,
 	}
 	node := int32(-1)
 	err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
-		r, err := req.RequestWith(ctx, s.cl)
+		r, err := req.RequestWith(ctx, a.cl)
 		if err != nil {
 			return err
 		}
@@ -503,12 +473,14 @@ func (s *session) Coordinator(ctx context.Context, key string, txn bool) (int32,
 	return node, err
 }
 
-// Add adds an ACL: it allows or denies a user ("plain-user", or
+// AddACL adds an ACL: it allows or denies a user ("plain-user", or
 // "CN=client" by certificate) an operation on a resource. On the real clusters
 // with secured listeners everyone may do everything with a resource that no ACL
 // names, and only what an ACL allows with one that an ACL names. Clients of the plain
 // listener may always do everything.
-func (a *ACLs) Add(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation, allow bool) error {
+func (a *Admin) AddACL(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation,
+	allow bool,
+) error {
 	req := kmsg.NewPtrCreateACLsRequest()
 	c := kmsg.NewCreateACLsRequestCreation()
 	c.ResourceType, c.ResourceName, c.ResourcePatternType = resource, name, kmsg.ACLResourcePatternTypeLiteral
@@ -524,8 +496,8 @@ func (a *ACLs) Add(ctx context.Context, user string, resource kmsg.ACLResourceTy
 	return failed("ACL", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
 }
 
-// Drop removes all ACLs of a resource.
-func (a *ACLs) Drop(ctx context.Context, resource kmsg.ACLResourceType, name string) error {
+// DropACLs removes all ACLs of a resource.
+func (a *Admin) DropACLs(ctx context.Context, resource kmsg.ACLResourceType, name string) error {
 	req := kmsg.NewPtrDeleteACLsRequest()
 	f := kmsg.NewDeleteACLsRequestFilter()
 	f.ResourceType, f.ResourceName, f.ResourcePatternType = resource, &name, kmsg.ACLResourcePatternTypeLiteral

@@ -33,14 +33,14 @@ const staleAfter = 2 * time.Second
 // fresh client if it fails: OffsetFetch and DescribeGroups of franz-go 1.22 stay with a
 // coordinator that was killed, and are refused for as long as the client lives, although
 // another broker coordinates the group.
-func (gr *Groups) toCoordinator(ctx context.Context, send func(ctx context.Context, cl *kgo.Client) error) error {
+func (a *Admin) toCoordinator(ctx context.Context, send func(ctx context.Context, cl *kgo.Client) error) error {
 	first, cancel := context.WithTimeout(ctx, staleAfter)
-	err := send(first, gr.cl)
+	err := send(first, a.cl)
 	cancel()
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	cl, err := gr.open()
+	cl, err := a.open()
 	if err != nil {
 		return err
 	}
@@ -50,11 +50,11 @@ func (gr *Groups) toCoordinator(ctx context.Context, send func(ctx context.Conte
 
 // Group describes a group; one that is not known has the state "Dead" on Kafka
 // and no members.
-func (gr *Groups) Group(ctx context.Context, name string) (Group, error) {
+func (a *Admin) Group(ctx context.Context, name string) (Group, error) {
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{name}
 	var r *kmsg.DescribeGroupsResponse
-	err := gr.toCoordinator(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
+	err := a.toCoordinator(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
 		r, err = req.RequestWith(ctx, cl)
 		return err
 	})
@@ -98,11 +98,11 @@ func less(a, b TP) bool {
 // WaitGroup waits until a group is stable with that many members and each
 // partition of the topics has exactly one owner; with 0 members, until it is
 // empty or gone.
-func (gr *Groups) WaitGroup(ctx context.Context, name string, members int, topics ...string) (Group, error) {
+func (a *Admin) WaitGroup(ctx context.Context, name string, members int, topics ...string) (Group, error) {
 	var g Group
 	err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
 		var err error
-		if g, err = gr.Group(ctx, name); err != nil {
+		if g, err = a.Group(ctx, name); err != nil {
 			return err
 		}
 		if len(g.Members) != members || members > 0 && g.State != "Stable" {
@@ -118,7 +118,7 @@ func (gr *Groups) WaitGroup(ctx context.Context, name string, members int, topic
 			}
 		}
 		for _, topic := range topics {
-			ps, err := gr.logs.topics.Partitions(ctx, topic)
+			ps, err := a.Partitions(ctx, topic)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ type Committed struct {
 // Offsets returns what a group has committed; partitions without an offset are
 // not in it. With stable it waits for transactions that hold offsets to end,
 // else it returns what was committed before them.
-func (gr *Groups) Offsets(ctx context.Context, group string, stable bool) (map[TP]Committed, error) {
+func (a *Admin) Offsets(ctx context.Context, group string, stable bool) (map[TP]Committed, error) {
 	out := make(map[TP]Committed)
 	err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
 		clear(out)
@@ -155,7 +155,7 @@ func (gr *Groups) Offsets(ctx context.Context, group string, stable bool) (map[T
 		g.Group, g.Topics = group, nil
 		req.Groups = append(req.Groups, g)
 		var r *kmsg.OffsetFetchResponse
-		err := gr.toCoordinator(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
+		err := a.toCoordinator(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
 			r, err = req.RequestWith(ctx, cl)
 			return err
 		})
@@ -213,22 +213,22 @@ func committed(offset int64, metadata *string) Committed {
 
 // WaitCommitted waits until a group has committed offsets past every record of
 // the topic that is visible at the call.
-func (gr *Groups) WaitCommitted(ctx context.Context, group, topic string) error {
-	return gr.WaitCommittedTo(ctx, group, topic, nil)
+func (a *Admin) WaitCommitted(ctx context.Context, group, topic string) error {
+	return a.WaitCommittedTo(ctx, group, topic, nil)
 }
 
 // WaitCommittedTo waits until a group has committed at least these offsets; nil
 // stands for WaitCommitted's.
-func (gr *Groups) WaitCommittedTo(ctx context.Context, group, topic string, ends map[int32]int64) error {
+func (a *Admin) WaitCommittedTo(ctx context.Context, group, topic string, ends map[int32]int64) error {
 	if ends == nil {
 		ends = make(map[int32]int64)
-		err := gr.logs.Read(ctx, topic, true, func(r *Record) error { ends[r.Partition] = r.Offset + 1; return nil })
+		err := a.Read(ctx, topic, true, func(r *Record) error { ends[r.Partition] = r.Offset + 1; return nil })
 		if err != nil {
 			return err
 		}
 	}
 	err := poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
-		got, err := gr.Offsets(ctx, group, true)
+		got, err := a.Offsets(ctx, group, true)
 		if err != nil {
 			return err
 		}
@@ -246,14 +246,14 @@ func (gr *Groups) WaitCommittedTo(ctx context.Context, group, topic string, ends
 }
 
 // SetOffsets commits offsets for a group without members.
-func (gr *Groups) SetOffsets(ctx context.Context, group string, offsets map[TP]Committed) error {
+func (a *Admin) SetOffsets(ctx context.Context, group string, offsets map[TP]Committed) error {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = group, -1
 	topics := make(map[string]*kmsg.OffsetCommitRequestTopic)
 	for tp, c := range offsets {
 		t := topics[tp.Topic]
 		if t == nil {
-			m, err := gr.metadata(ctx, tp.Topic)
+			m, err := a.metadata(ctx, tp.Topic)
 			if err != nil {
 				return err
 			}
@@ -269,7 +269,7 @@ func (gr *Groups) SetOffsets(ctx context.Context, group string, offsets map[TP]C
 	for _, t := range topics {
 		req.Topics = append(req.Topics, *t)
 	}
-	r, err := req.RequestWith(ctx, gr.cl)
+	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
 		return fmt.Errorf("kafkatest: set offsets of %s: %w", group, err)
 	}

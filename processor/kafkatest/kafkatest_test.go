@@ -328,11 +328,11 @@ func TestRules(t *testing.T) {
 				}
 			}
 			until("no ACL", nil)
-			if err := a.Add(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationWrite, false); err != nil {
+			if err := a.AddACL(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationWrite, false); err != nil {
 				t.Fatal(err)
 			}
 			until("denied", kerr.TopicAuthorizationFailed)
-			if err := a.Drop(ctx, kmsg.ACLResourceTypeTopic, topic); err != nil {
+			if err := a.DropACLs(ctx, kmsg.ACLResourceTypeTopic, topic); err != nil {
 				t.Fatal(err)
 			}
 			until("no ACL again", nil)

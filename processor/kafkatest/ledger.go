@@ -82,9 +82,9 @@ func ReadAll(ctx context.Context, brokers []string, topic string, committed bool
 
 // ReadAll reads a topic from its first offset to its end; see the function
 // ReadAll.
-func (l *Logs) ReadAll(ctx context.Context, topic string, committed bool) ([]Record, error) {
+func (a *Admin) ReadAll(ctx context.Context, topic string, committed bool) ([]Record, error) {
 	var out []Record
-	err := l.Read(ctx, topic, committed, func(r *Record) error { out = append(out, *r); return nil })
+	err := a.Read(ctx, topic, committed, func(r *Record) error { out = append(out, *r); return nil })
 	sortRecords(out)
 	return out, err
 }
@@ -92,50 +92,50 @@ func (l *Logs) ReadAll(ctx context.Context, topic string, committed bool) ([]Rec
 // Read calls f with each record of a topic from its first offset to the end
 // that it has at the call; partitions are interleaved, each in order. The record
 // is f's to keep. Leaders may move and brokers restart meanwhile.
-func (l *Logs) Read(ctx context.Context, topic string, committed bool, f func(*Record) error) error {
+func (a *Admin) Read(ctx context.Context, topic string, committed bool, f func(*Record) error) error {
 	which := HighWatermark
 	if committed {
 		which = LastStable
 	}
-	ends, err := l.Ends(ctx, topic, which)
+	ends, err := a.Ends(ctx, topic, which)
 	if err != nil {
 		return err
 	}
-	at, err := l.Ends(ctx, topic, Earliest)
+	at, err := a.Ends(ctx, topic, Earliest)
 	if err != nil {
 		return err
 	}
-	return l.ReadRange(ctx, topic, committed, at, ends, f)
+	return a.ReadRange(ctx, topic, committed, at, ends, f)
 }
 
 // ReadRange calls f with the records of each partition from the offset in from to before
 // the offset in to. It advances by the position in the log, not by the last record seen, so
 // it also finishes a partition that ends in aborted records and markers.
-func (l *Logs) ReadRange(ctx context.Context, topic string, committed bool, from, to map[int32]int64, f func(*Record) error) error {
+func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, from, to map[int32]int64, f func(*Record) error) error {
 	isolation := kgo.ReadUncommitted()
 	if committed {
 		isolation = kgo.ReadCommitted()
 	}
-	return l.readRange(ctx, topic, kgo.ProcessFetchPartitionOpts{IsolationLevel: isolation}, committed, from, to,
+	return a.readRange(ctx, topic, kgo.ProcessFetchPartitionOpts{IsolationLevel: isolation}, committed, from, to,
 		func(r *kgo.Record) error { return f(record(r)) })
 }
 
 // ReadLog calls f with everything in the log of a topic: also with the records of aborted and of open transactions, and with
 // the markers that end transactions.
-func (l *Logs) ReadLog(ctx context.Context, topic string, f func(*kgo.Record) error) error {
-	to, err := l.Ends(ctx, topic, HighWatermark)
+func (a *Admin) ReadLog(ctx context.Context, topic string, f func(*kgo.Record) error) error {
+	to, err := a.Ends(ctx, topic, HighWatermark)
 	if err != nil {
 		return err
 	}
-	from, err := l.Ends(ctx, topic, Earliest)
+	from, err := a.Ends(ctx, topic, Earliest)
 	if err != nil {
 		return err
 	}
 	all := kgo.ProcessFetchPartitionOpts{IsolationLevel: kgo.ReadUncommitted(), KeepControlRecords: true}
-	return l.readRange(ctx, topic, all, false, from, to, f)
+	return a.readRange(ctx, topic, all, false, from, to, f)
 }
 
-func (l *Logs) readRange(ctx context.Context, topic string, opts kgo.ProcessFetchPartitionOpts, committed bool, from, to map[int32]int64,
+func (a *Admin) readRange(ctx context.Context, topic string, opts kgo.ProcessFetchPartitionOpts, committed bool, from, to map[int32]int64,
 	f func(*kgo.Record) error) error {
 	at := make(map[int32]int64)
 	for p, end := range to {
@@ -145,7 +145,7 @@ func (l *Logs) readRange(ctx context.Context, topic string, opts kgo.ProcessFetc
 	}
 	decompress := kgo.DefaultDecompressor()
 	for len(at) > 0 {
-		m, err := l.metadata(ctx, topic)
+		m, err := a.metadata(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (l *Logs) readRange(ctx context.Context, topic string, opts kgo.ProcessFetc
 		moved := len(leaders) == 0 // some leader is not where it was
 		for !moved && len(leaders) > 0 {
 			for leader, ps := range leaders {
-				res, err := l.fetch(ctx, leader, m.Topics[0], ps, at, committed)
+				res, err := a.fetch(ctx, leader, m.Topics[0], ps, at, committed)
 				if err != nil {
 					moved = true
 					delete(leaders, leader)
@@ -216,7 +216,7 @@ func (l *Logs) readRange(ctx context.Context, topic string, opts kgo.ProcessFetc
 	return nil
 }
 
-func (l *Logs) fetch(ctx context.Context, leader int32, topic kmsg.MetadataResponseTopic, ps []int32, at map[int32]int64,
+func (a *Admin) fetch(ctx context.Context, leader int32, topic kmsg.MetadataResponseTopic, ps []int32, at map[int32]int64,
 	committed bool) (*kmsg.FetchResponse, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, 32<<20
@@ -233,7 +233,7 @@ func (l *Logs) fetch(ctx context.Context, leader int32, topic kmsg.MetadataRespo
 	req.Topics = append(req.Topics, t)
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	res, err := req.RequestWith(ctx, l.cl.Broker(int(leader)))
+	res, err := req.RequestWith(ctx, a.cl.Broker(int(leader)))
 	if err != nil {
 		return nil, err
 	}

@@ -115,8 +115,8 @@ func (c *Cluster) ProduceAcked(ctx context.Context, records []Record, opts ...kg
 // ProduceBatch writes records, which must have times, to one partition as one batch: a
 // reader sees all of them or none. A Producer may cut a batch anywhere, regardless of its
 // options, because it begins to send while records still wait for the topic's metadata.
-func (l *Logs) ProduceBatch(ctx context.Context, topic string, partition int32, records []Record) error {
-	m, err := l.metadata(ctx, topic)
+func (a *Admin) ProduceBatch(ctx context.Context, topic string, partition int32, records []Record) error {
+	m, err := a.metadata(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (l *Logs) ProduceBatch(ctx context.Context, topic string, partition int32, 
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis = -1, 5000
 	req.Topics = append(req.Topics, rt)
-	kr, err := l.cl.Broker(int(leader)).Request(ctx, req)
+	kr, err := a.cl.Broker(int(leader)).Request(ctx, req)
 	if err != nil {
 		return fmt.Errorf("kafkatest: produce a batch: %w", err)
 	}
