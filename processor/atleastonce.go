@@ -19,7 +19,7 @@ import (
 // covers everything that was written meanwhile. Until its commit a cycle can be rolled
 // back to the last committed mark, and its outputs are then written a second time.
 type atLeastOnce struct {
-	*session
+	session *session
 
 	// Owned by the main goroutine.
 	sent results    // offsets in flight
@@ -32,23 +32,23 @@ func (*atLeastOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 }
 
 func (a *atLeastOnce) commit(work context.Context, c *cycle.Cycle[*partition]) error {
-	ctx, cancel := context.WithTimeout(work, a.cfg.TransactionTimeout)
+	ctx, cancel := context.WithTimeout(work, a.session.cfg.TransactionTimeout)
 	defer cancel()
 	outs, logs := c.Payload.Batches()
 	// Outputs are written before the state, which does not contain them any more, and
 	// both before the offsets.
-	err := a.cfg.Hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.Results)) })
+	err := a.session.cfg.Hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.Results)) })
 	if err != nil {
 		return err
 	}
-	if err := a.producer.Produce(ctx, outs); err != nil {
+	if err := a.session.producer.Produce(ctx, outs); err != nil {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
-	a.cfg.Hooks.step(BeforeChangelog, c)
-	if err := a.producer.Produce(ctx, logs); err != nil {
+	a.session.cfg.Hooks.step(BeforeChangelog, c)
+	if err := a.session.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
-	a.cfg.Hooks.step(BeforeOffsets, c)
+	a.session.cfg.Hooks.step(BeforeOffsets, c)
 	return nil
 }
 
@@ -56,12 +56,12 @@ func (a *atLeastOnce) commit(work context.Context, c *cycle.Cycle[*partition]) e
 // a transaction, and a rebalance may add the group's own time-outs: while the member
 // owns its partitions, an early failure would only write outputs a second time.
 func (a *atLeastOnce) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.TransactionTimeout+a.cfg.Session+a.cfg.Rebalance)
+	ctx, cancel := context.WithTimeout(ctx, a.session.cfg.TransactionTimeout+a.session.cfg.Session+a.session.cfg.Rebalance)
 	defer cancel()
-	return a.member.Load().Commit(ctx, func(gen kafka.Generation) error {
-		ctx, cancel := context.WithTimeout(ctx, a.cfg.TransactionTimeout)
+	return a.session.member.Load().Commit(ctx, func(gen kafka.Generation) error {
+		ctx, cancel := context.WithTimeout(ctx, a.session.cfg.TransactionTimeout)
 		defer cancel()
-		return a.cfg.Client.CommitOffsets(ctx, gen, a.cfg.Group, offs)
+		return a.session.cfg.Client.CommitOffsets(ctx, gen, a.session.cfg.Group, offs)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 
 // changelogReader reads the changelog of a partition: its state, and the records of the owner and of the settings.
 type changelogReader struct {
-	*restoreLogs
+	logs     *restoreLogs
 	Group    string
 	Topic    func() string       // name of the changelog topic
 	Siblings *atomic.Int32       // partitions of the input topic
@@ -37,7 +37,7 @@ type changelogReader struct {
 
 // TP returns the partition of the changelog topic.
 func (c *changelogReader) TP() kafka.TP {
-	return kafka.TP{Topic: c.Topic(), Partition: c.Input.Partition}
+	return kafka.TP{Topic: c.Topic(), Partition: c.logs.Input.Partition}
 }
 
 // Load loads the partition's changelog into a new state. It returns
@@ -59,7 +59,7 @@ func (c *changelogReader) Load(ctx context.Context, wanted bool) (state *state.S
 		// The log's start has moved past the position of the reader (compaction or
 		// retention), or a new leader has another log. The deleted records may supersede
 		// those that are loaded already.
-		c.Log.Info("the changelog was cut while it was read, loading it again", "err", err)
+		c.logs.Log.Info("the changelog was cut while it was read, loading it again", "err", err)
 		c.state, fit = c.NewState(), fitting{}
 	}
 }
@@ -71,13 +71,13 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 	if tp.Partition >= c.Siblings.Load() {
 		return nil, nil // Examine, before the changelog is made
 	}
-	from, err := c.List(ctx, tp, kafka.Earliest)
+	from, err := c.logs.List(ctx, tp, kafka.Earliest)
 	if err != nil {
 		return nil, err
 	}
 	// To the end of the log, not to the present last stable offset: between them may be
 	// a transaction whose outcome is still open.
-	to, err := c.List(ctx, tp, kafka.Latest)
+	to, err := c.logs.List(ctx, tp, kafka.Latest)
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +92,17 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 	// kept, as an earlier version may have stored millions of series.
 	foreign := map[string]int64{}
 	refused := func(offset int64, err error) error {
-		return &RefusedError{TP: c.Input, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, offset, err),
+		return &RefusedError{TP: c.logs.Input, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, offset, err),
 			Decide: "worker state reset"}
 	}
-	err = c.Read(ctx, tp, from, to, func(rec *record.Record) error {
+	err = c.logs.Read(ctx, tp, from, to, func(rec *record.Record) error {
 		c.Bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
 			return nil
 		}
 		switch key := string(rec.Key); {
 		case key == OwnerKey:
-			return c.Owner.Load(rec.Value, tp, c.Group, c.Input)
+			return c.Owner.Load(rec.Value, tp, c.Group, c.logs.Input)
 		case key == SettingsKey:
 			c.Settings.Load(rec.Value)
 			return nil
@@ -129,7 +129,7 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 		return stored, err
 	}
 	at := slices.Min(slices.Collect(maps.Values(foreign)))
-	err = c.Read(ctx, tp, at, at+1, func(rec *record.Record) error { // again, for what is wrong with it
+	err = c.logs.Read(ctx, tp, at, at+1, func(rec *record.Record) error { // again, for what is wrong with it
 		return refused(rec.Offset, c.state.Load(rec.Key, rec.Value))
 	})
 	if err == nil {
@@ -142,7 +142,7 @@ func (c *changelogReader) readAll(ctx context.Context, wanted bool, fit *fitting
 // committed offset. same reports that the changelog is the one that the metadata
 // names, if it names one.
 func (c *changelogReader) Identify(metadata string) (same bool) {
-	return c.Owner.Identify(metadata, Owner{Group: c.Group, Topic: c.Input.Topic, Partitions: int(c.Siblings.Load()),
+	return c.Owner.Identify(metadata, Owner{Group: c.Group, Topic: c.logs.Input.Topic, Partitions: int(c.Siblings.Load()),
 		Incarnation: c.NewID()})
 }
 
@@ -169,8 +169,8 @@ const mostFittings = 3
 // an eighth, without the keys that are left out.
 func (c *changelogReader) fits(f *fitting) error {
 	bytes := c.state.Bytes()
-	c.Status.SetBytes(bytes)
-	limit := c.Budget.Limit(c.Input, max(bytes, f.granted))
+	c.logs.Status.SetBytes(bytes)
+	limit := c.Budget.Limit(c.logs.Input, max(bytes, f.granted))
 	if f.tries > 0 {
 		limit = f.granted
 	}
@@ -183,22 +183,22 @@ func (c *changelogReader) fits(f *fitting) error {
 // measure replaces the state by an empty one that will load only the keys that fit.
 func (c *changelogReader) measure(ctx context.Context, f *fitting) error {
 	if f.tries++; f.tries == 1 {
-		f.granted = c.Budget.Limit(c.Input, c.state.Bytes())
+		f.granted = c.Budget.Limit(c.logs.Input, c.state.Bytes())
 		f.estimate = f.granted
 	}
 	f.estimate -= f.estimate / 8
 	c.state = c.NewState()
 	tp := c.TP()
-	from, err := c.List(ctx, tp, kafka.Earliest)
+	from, err := c.logs.List(ctx, tp, kafka.Earliest)
 	if err != nil {
 		return err
 	}
-	to, err := c.List(ctx, tp, kafka.Latest)
+	to, err := c.logs.List(ctx, tp, kafka.Latest)
 	if err != nil {
 		return err
 	}
 	survey := state.NewSurvey(c.State)
-	err = c.Read(ctx, tp, from, to, func(rec *record.Record) error {
+	err = c.logs.Read(ctx, tp, from, to, func(rec *record.Record) error {
 		if rec.Key != nil && !IsRecord(string(rec.Key)) {
 			survey.Add(rec.Key, rec.Value)
 		}
@@ -208,7 +208,7 @@ func (c *changelogReader) measure(ctx context.Context, f *fitting) error {
 		return err
 	}
 	keep, drop := survey.Cut(f.estimate)
-	c.Log.Warn("the changelog holds more than the budget (state_bytes), the least recently used series are left out",
+	c.logs.Log.Warn("the changelog holds more than the budget (state_bytes), the least recently used series are left out",
 		"limit", f.granted, "kept", keep, "left_out", drop)
 	c.state.Restore.DropLoaded(survey)
 	return nil
@@ -220,7 +220,7 @@ func (c *changelogReader) PutSettings(b *record.Batches) (bytes int, err error) 
 	value := c.Settings.Value()
 	err = b.Append(time.Now().UnixMilli(), []byte(SettingsKey), value, nil)
 	if errors.Is(err, record.ErrTooLarge) {
-		c.Log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
+		c.logs.Log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
 		return 0, nil
 	}
 	return len(SettingsKey) + len(value), err

@@ -10,7 +10,7 @@ import (
 )
 
 // exactlyOnce commits the outputs, state and offsets of a cycle in one transaction.
-type exactlyOnce struct{ *session }
+type exactlyOnce struct{ session *session }
 
 // newBatches begins with a small batch, as brokers want it of a transaction.
 func (*exactlyOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches {
@@ -18,36 +18,36 @@ func (*exactlyOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 }
 
 func (e *exactlyOnce) commit(ctx context.Context, c *cycle.Cycle[*partition]) error {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.TransactionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.session.cfg.TransactionTimeout)
 	defer cancel()
 	outs, logs := c.Payload.Batches()
 	for tp, b := range logs {
 		outs[tp] = b
 	}
 	offs := sourceOffsets(c.Results)
-	e.cfg.Hooks.step(BeforeSend, c)
+	e.session.cfg.Hooks.step(BeforeSend, c)
 	// A rebalance may be in the way of the offsets. What this cycle holds is still
 	// ours until a Revoked event is done or a Lost one comes, so they go again.
 	sent := false
-	err := e.member.Load().Commit(ctx, func(gen kafka.Generation) error {
+	err := e.session.member.Load().Commit(ctx, func(gen kafka.Generation) error {
 		if sent {
-			return e.producer.CommitOffsets(ctx, gen, e.cfg.Group, offs)
+			return e.session.producer.CommitOffsets(ctx, gen, e.session.cfg.Group, offs)
 		}
 		sent = true
-		return e.producer.Send(ctx, outs, gen, e.cfg.Group, offs)
+		return e.session.producer.Send(ctx, outs, gen, e.session.cfg.Group, offs)
 	})
 	if err != nil {
 		return fmt.Errorf("processor: send cycle: %w", err)
 	}
-	e.cfg.Hooks.step(BeforeEnd, c)
-	if err := e.producer.End(ctx, true); err != nil {
+	e.session.cfg.Hooks.step(BeforeEnd, c)
+	if err := e.session.producer.End(ctx, true); err != nil {
 		return fmt.Errorf("processor: commit transaction: %w", err)
 	}
-	e.cfg.Hooks.step(AfterEnd, c)
+	e.session.cfg.Hooks.step(AfterEnd, c)
 	return nil
 }
 
-func (e *exactlyOnce) abort(ctx context.Context) error { return e.producer.End(ctx, false) }
+func (e *exactlyOnce) abort(ctx context.Context) error { return e.session.producer.End(ctx, false) }
 
 // Offsets are in the transaction: none follow.
 

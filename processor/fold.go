@@ -21,7 +21,7 @@ import (
 // folder is the work of a partition whose samples are scored: it folds them into the partition's state. It restores that
 // (restorer), and writes it to the changelog.
 type folder struct {
-	*partition
+	pt *partition
 
 	state   *state.State
 	batch   *detectors.Batch
@@ -54,7 +54,7 @@ type folder struct {
 
 func newFolder(pt *partition) *folder {
 	h, cfg, m, tp := pt.host, pt.host.cfg, pt.mapping, pt.tp
-	f := &folder{partition: pt, carried: cycle.NewCarried(cfg.CarryHeaders), trimmer: trimmer{budget: h.budget, tp: tp, log: pt.log}}
+	f := &folder{pt: pt, carried: cycle.NewCarried(cfg.CarryHeaders), trimmer: trimmer{budget: h.budget, tp: tp, log: pt.log}}
 	f.reader = newReader(m)
 	f.reads, f.readers = f.reader.reading, []*reader{f.reader}
 	f.missing = missingSchemas{dec: f.reader.dec, grace: cfg.SchemaGrace, log: pt.log}
@@ -71,11 +71,11 @@ func newFolder(pt *partition) *folder {
 	}
 	r := pt.newResumer()
 	f.restorer = restorer{
-		changelogReader: &changelogReader{
-			restoreLogs: r.logs,
-			Group:       cfg.Group,
-			Topic:       func() string { return h.outputs.Changelog(tp.Topic).Name },
-			Siblings:    &pt.siblings, State: m.State, Budget: h.budget, NewState: f.newState, NewID: randomID,
+		changelog: &changelogReader{
+			logs:     r.logs,
+			Group:    cfg.Group,
+			Topic:    func() string { return h.outputs.Changelog(tp.Topic).Name },
+			Siblings: &pt.siblings, State: m.State, Budget: h.budget, NewState: f.newState, NewID: randomID,
 			Settings: StoredSettings{InForce: m.Settings},
 		},
 		resumer: r, StateLost: cfg.StateLost, Backfill: cfg.Backfill, Ahead: cfg.Guarantee == AtLeastOnce,
@@ -92,16 +92,16 @@ func (f *folder) prepare() {
 	f.noteCommitted()
 	f.rules = nil
 	f.takeChanges()
-	f.growth.compare(f.state, f.position.Load(), f.restorer.Owner.Partitions)
+	f.growth.compare(f.state, f.pt.position.Load(), f.restorer.changelog.Owner.Partitions)
 }
 
 // read folds and scores the rest of the chunk.
 func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 	s := f.state
 	limit := f.chunkRecords(from)
-	f.more = false
-	for f.counts.Consumed+f.counts.Further < limit {
-		rec, header, ok := f.next()
+	f.pt.more = false
+	for f.pt.counts.Consumed+f.pt.counts.Further < limit {
+		rec, header, ok := f.pt.next()
 		if !ok {
 			break
 		}
@@ -111,40 +111,40 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 		if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
 			return nil, err
 		}
-		if err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.reading); err != nil {
+		if err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.pt.reading); err != nil {
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.missing.decide(s, rec, header, de, f.side.stop.Refuses(rec.Offset)) {
-				f.postpone(rec)
+			if errors.As(err, &de) && (de.Retry || de.Absent) && !f.missing.decide(s, rec, header, de, f.pt.side.stop.Refuses(rec.Offset)) {
+				f.pt.postpone(rec)
 				return err, f.finish(ctx)
 			}
-			if !f.side.deadLetter(rec, err) {
+			if !f.pt.side.deadLetter(rec, err) {
 				break
 			}
 			continue
 		}
-		if !f.clock.Done() && f.reading.Len() > 0 {
+		if !f.clock.Done() && f.pt.reading.Len() > 0 {
 			f.compareClock(rec)
 		}
 		if f.clocks.pass > 0 {
 			f.clocks.pass--
-		} else if f.reading.Len() > 0 {
+		} else if f.pt.reading.Len() > 0 {
 			f.compareSeries(rec)
 		}
 		if err := f.checkReading(rec); err != nil {
-			if !f.side.deadLetter(rec, err) {
+			if !f.pt.side.deadLetter(rec, err) {
 				break
 			}
 			continue
 		}
-		if f.state.Subjects(state.MissingSchema) > 0 && f.reading.Skipped != schemas.SkippedTombstone {
-			f.missing.withdraw(s, rec, header, f.reading.Schema)
+		if f.state.Subjects(state.MissingSchema) > 0 && f.pt.reading.Skipped != schemas.SkippedTombstone {
+			f.missing.withdraw(s, rec, header, f.pt.reading.Schema)
 		}
-		f.side.stop.Pass()
-		for _, i := range f.reading.Rejected {
-			f.counts.Rejected.Add(f.reader.reading.Fields[i], 1)
+		f.pt.side.stop.Pass()
+		for _, i := range f.pt.reading.Rejected {
+			f.pt.counts.Rejected.Add(f.reader.reading.Fields[i], 1)
 		}
-		if f.reading.Len() == 0 {
-			f.side.empty(rec, f.reading.Skipped)
+		if f.pt.reading.Len() == 0 {
+			f.pt.side.empty(rec, f.pt.reading.Skipped)
 			continue
 		}
 		if err := f.makeRoom(ctx); err != nil {
@@ -154,17 +154,17 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			f.trimmer.trim(s, rec.Offset)
 		}
 		if f.growth.due {
-			f.growth.decide(s, rec.Offset, f.log)
+			f.growth.decide(s, rec.Offset, f.pt.log)
 		}
-		if f.host.cfg.Rules != nil {
-			f.rules = f.host.cfg.Rules().Follow(f.rules, s, f.tp, rec.Offset)
+		if f.pt.host.cfg.Rules != nil {
+			f.rules = f.pt.host.cfg.Rules().Follow(f.rules, s, f.pt.tp, rec.Offset)
 		}
 		if err := f.foldSamples(ctx, rec); err != nil {
 			return nil, err
 		}
 	}
 	f.noticeMissing()
-	return f.endOfChunk(limit), f.finish(ctx)
+	return f.pt.endOfChunk(limit), f.finish(ctx)
 }
 
 // foldSamples folds the samples of a record, and adds the record to the side outputs if samples of it are late or
@@ -173,9 +173,9 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 	s := f.state
 	held := false
 	f.late = f.late[:0]
-	n := f.reader.split.Samples(&f.reading)
+	n := f.reader.split.Samples(&f.pt.reading)
 	if n == 0 { // each value is a series of its own, and computed as null
-		f.side.empty(rec, schemas.SkippedUnmapped)
+		f.pt.side.empty(rec, schemas.SkippedUnmapped)
 		return nil
 	}
 	for i := range n {
@@ -187,12 +187,12 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 		sample := f.sample(rec, i)
 		switch s.Fold(&sample, f.batch) {
 		case state.Late:
-			f.side.noteLate(rec, sample.Key)
+			f.pt.side.noteLate(rec, sample.Key)
 			f.late = append(f.late, i)
 		case state.Held:
 			held = true
 			if s.HeldLate() {
-				f.side.noteLate(rec, sample.Key)
+				f.pt.side.noteLate(rec, sample.Key)
 				f.late = append(f.late, i)
 			}
 		}
@@ -200,27 +200,27 @@ func (f *folder) foldSamples(ctx context.Context, rec *record.Record) error {
 			if err := f.makeRoom(ctx); err != nil { // all that the sample's vote has refused is there then
 				return err
 			}
-			f.side.refused(s, f.mapping.State)
+			f.pt.side.refused(s, f.pt.mapping.State)
 		}
 	}
 	if len(f.late) > 0 {
-		f.side.late(rec, f.late)
+		f.pt.side.late(rec, f.late)
 	}
 	if held {
 		attachSuspect(s, rec)
 	}
-	f.counts.Further += int64(n - 1)
+	f.pt.counts.Further += int64(n - 1)
 	return nil
 }
 
 // sample returns the i-th sample of the reading of rec, with the values of the configured reading.
 func (f *folder) sample(rec *record.Record, i int) state.Sample {
 	r := f.reader
-	key, at, values := r.split.Sample(&f.reading, i)
+	key, at, values := r.split.Sample(&f.pt.reading, i)
 	if r.foreign || r.translation != nil {
 		values = r.translated(values)
 	}
-	return state.Sample{Key: key, Time: at, Ahead: f.reading.Time - at, Offset: f.mapping.State.Place(rec.Offset, i), Values: values}
+	return state.Sample{Key: key, Time: at, Ahead: f.pt.reading.Time - at, Offset: f.pt.mapping.State.Place(rec.Offset, i), Values: values}
 }
 
 // makeRoom scores until the batch has room for the tasks of one more sample.
@@ -246,11 +246,11 @@ func (f *folder) finish(ctx context.Context) error {
 func (f *folder) score(ctx context.Context) error {
 	if n := len(f.batch.Tasks); n > 0 {
 		began := time.Now()
-		err := f.host.cfg.Executor.Execute(ctx, f.batch)
+		err := f.pt.host.cfg.Executor.Execute(ctx, f.batch)
 		if err != nil {
-			return fmt.Errorf("processor: %s/%d: score: %w", f.tp.Topic, f.tp.Partition, err)
+			return fmt.Errorf("processor: %s/%d: score: %w", f.pt.tp.Topic, f.pt.tp.Partition, err)
 		}
-		f.host.cfg.Metrics.Executed(n, time.Since(began))
+		f.pt.host.cfg.Metrics.Executed(n, time.Since(began))
 	}
 	f.state.Apply(f.batch)
 	f.batch.Reset()
@@ -263,24 +263,24 @@ func (f *folder) chunkRecords(offset int64) int64 {
 	if f.fill.covers(offset) {
 		return math.MaxInt64
 	}
-	return f.host.cycles.Room().Records
+	return f.pt.host.cycles.Room().Records
 }
 
 // compareClock logs what is wrong with the event times of the topic, once a worker.
 func (f *folder) compareClock(rec *record.Record) {
-	finding, fix := f.clock.Add(f.reading.Time, rec.Timestamp, f.mapping.TimeUnit)
+	finding, fix := f.clock.Add(f.pt.reading.Time, rec.Timestamp, f.pt.mapping.TimeUnit)
 	if finding == "" {
 		return
 	}
-	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic, nil); !logged {
-		f.log.Warn("event times do not fit Kafka's timestamps: "+finding, "offset", rec.Offset, "fix", fix)
+	if _, logged := f.pt.host.warned.LoadOrStore(f.pt.tp.Topic, nil); !logged {
+		f.pt.log.Warn("event times do not fit Kafka's timestamps: "+finding, "offset", rec.Offset, "fix", fix)
 	}
 }
 
 // seriesClocks compares the clocks of series in clocksMost records, and again after clocksEvery records.
 type seriesClocks struct {
-	SeriesClocks
-	pass int // records that are passed over first
+	comparison SeriesClocks
+	pass       int // records that are passed over first
 }
 
 const clocksEvery = 100_000
@@ -288,20 +288,20 @@ const clocksEvery = 100_000
 // compareSeries shows a series whose clock is ahead of the others, and logs it once a worker, without its name.
 func (f *folder) compareSeries(rec *record.Record) {
 	c := &f.clocks
-	if c.Add(f.reading.Key, f.reading.Time); !c.Full() {
+	if c.comparison.Add(f.pt.reading.Key, f.pt.reading.Time); !c.comparison.Full() {
 		return
 	}
-	limit := max(time.Duration(f.mapping.State.Reading.Lateness)*time.Microsecond, time.Minute)
-	series, by, ahead := c.Ahead(limit)
+	limit := max(time.Duration(f.pt.mapping.State.Reading.Lateness)*time.Microsecond, time.Minute)
+	series, by, ahead := c.comparison.Ahead(limit)
 	*c = seriesClocks{pass: clocksEvery}
 	if !ahead {
-		f.status.SetFastClock("")
+		f.pt.status.SetFastClock("")
 		return
 	}
 	finding, fix := AheadText(series, by)
-	f.status.SetFastClock(finding)
-	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic+" series ahead", nil); !logged {
-		f.log.Warn("the clock of a series is ahead of the others", "by", by.Round(time.Second), "offset", rec.Offset, "fix", fix+
+	f.pt.status.SetFastClock(finding)
+	if _, logged := f.pt.host.warned.LoadOrStore(f.pt.tp.Topic+" series ahead", nil); !logged {
+		f.pt.log.Warn("the clock of a series is ahead of the others", "by", by.Round(time.Second), "offset", rec.Offset, "fix", fix+
 			"; the page names the series, and worker check -online does")
 	}
 }
@@ -320,8 +320,8 @@ func (f *folder) noticeMissing() {
 	if counts[state.Scored]+counts[state.WarmingUp]+counts[state.Backfilled] > 0 {
 		return
 	}
-	if _, logged := f.host.warned.LoadOrStore(f.tp.Topic+" missing", nil); !logged {
-		f.log.Warn("no record has all fields that a detector needs: nothing is scored", "missing", counts[state.Missing],
+	if _, logged := f.pt.host.warned.LoadOrStore(f.pt.tp.Topic+" missing", nil); !logged {
+		f.pt.log.Warn("no record has all fields that a detector needs: nothing is scored", "missing", counts[state.Missing],
 			"fix", "correct value_fields, make each field a series of its own (series_fields), or give each detector its fields; "+
 				"worker check -online counts the fields")
 	}
@@ -330,11 +330,11 @@ func (f *folder) noticeMissing() {
 // checkReading returns why no reading of a record must be folded, as a *schemas.DecodeError: as CheckReading does, or because
 // one of them is no event of a grid.
 func (f *folder) checkReading(rec *record.Record) error {
-	if err := CheckReading(f.reader.reading, f.reader.split, rec.Timestamp, &f.reading); err != nil || !f.state.Grids.Any() {
+	if err := CheckReading(f.reader.reading, f.reader.split, rec.Timestamp, &f.pt.reading); err != nil || !f.state.Grids.Any() {
 		return err
 	}
-	for i := range f.reading.Len() {
-		key, _, values := f.reading.At(i)
+	for i := range f.pt.reading.Len() {
+		key, _, values := f.pt.reading.At(i)
 		if e := f.state.Misplaced(key, f.reader.translated(values)); e != nil {
 			return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
 		}
@@ -355,18 +355,18 @@ func (f *folder) drop() {
 // rollback returns the state in memory to the committed mark. A restore would give the
 // same state.
 func (f *folder) rollback(ctx context.Context) error {
-	if f.noteCommitted(); f.advance.Load() == advanceJoined {
-		offs, err := f.host.committed(ctx, []kafka.TP{f.tp})
+	if f.noteCommitted(); f.pt.advance.Load() == advanceJoined {
+		offs, err := f.pt.host.committed(ctx, []kafka.TP{f.pt.tp})
 		if err != nil {
 			return err
 		}
-		return f.restore(ctx, offs[f.tp])
+		return f.restore(ctx, offs[f.pt.tp])
 	}
 	f.drop()
-	f.reset()
-	to := f.committed.Load()
+	f.pt.reset()
+	to := f.pt.committed.Load()
 	if err := f.state.Rollback(to); err != nil {
-		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", f.tp.Topic, f.tp.Partition, to, err)
+		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", f.pt.tp.Topic, f.pt.tp.Partition, to, err)
 	}
 	f.carried.Return(to)
 	f.trimmer.always()
@@ -376,12 +376,12 @@ func (f *folder) rollback(ctx context.Context) error {
 	f.joined.reset(f.state)
 	f.suspects.reset(f.state)
 	f.fill.reset(f.state, to)
-	return f.returnTo(ctx, to)
+	return f.pt.returnTo(ctx, to)
 }
 
 // noteCommitted passes the committed offset on to the state, if it has grown.
 func (f *folder) noteCommitted() {
-	if c := f.committed.Load(); f.advance.CompareAndSwap(advanceCommitted, noAdvance) || c > f.noted {
+	if c := f.pt.committed.Load(); f.pt.advance.CompareAndSwap(advanceCommitted, noAdvance) || c > f.noted {
 		f.state.Committed(c)
 		f.carried.Committed(c)
 		f.noted = c
@@ -390,20 +390,20 @@ func (f *folder) noteCommitted() {
 
 // takeChanges has the state and the writer follow what has been changed since they were made.
 func (f *folder) takeChanges() {
-	if f.host.cfg.Changeable == nil {
+	if f.pt.host.cfg.Changeable == nil {
 		return
 	}
-	if now := f.host.cfg.Changeable(); now != f.changed {
+	if now := f.pt.host.cfg.Changeable(); now != f.changed {
 		f.changed = now
-		f.state.Rulings.Reconfigure(now.detectors(f.mapping.Name))
-		f.side.writer.Publish(now.Scores)
+		f.state.Rulings.Reconfigure(now.detectors(f.pt.mapping.Name))
+		f.pt.side.writer.Publish(now.Scores)
 	}
 }
 
 // fold folds the samples of rec, which a restore replays; recall reads them again as suspects
 // only.
 func (f *folder) fold(ctx context.Context, rec *record.Record, recall bool) error {
-	for i := range f.reader.split.Samples(&f.reading) {
+	for i := range f.reader.split.Samples(&f.pt.reading) {
 		if err := f.makeRoom(ctx); err != nil {
 			return err
 		}
@@ -442,16 +442,16 @@ func (f *folder) readBy(reading *rules.Reading) error {
 	}
 	i := slices.IndexFunc(f.readers, func(r *reader) bool { return r.reading.SameDecoding(reading) })
 	if i < 0 {
-		r := &reader{reading: reading, split: NewSplitter(reading), values: make([]float64, f.mapping.State.Dim)}
+		r := &reader{reading: reading, split: NewSplitter(reading), values: make([]float64, f.pt.mapping.State.Dim)}
 		err := errNoFormer
-		if f.mapping.Former != nil {
-			r.dec, err = f.mapping.Former(reading)
+		if f.pt.mapping.Former != nil {
+			r.dec, err = f.pt.mapping.Former(reading)
 		}
 		if err != nil {
 			return &UnreadableError{Why: fmt.Sprintf("the decoder of the former reading cannot be made: %v", err)}
 		}
 		var alike bool
-		r.translation, alike = f.mapping.State.Reading.Translate(reading)
+		r.translation, alike = f.pt.mapping.State.Reading.Translate(reading)
 		r.foreign = !alike
 		i, f.readers = len(f.readers), append(f.readers, r)
 	}

@@ -47,17 +47,17 @@ func (pt *partition) busy(at time.Time) { pt.idle.since, pt.idle.based = at, fal
 
 // advanceIdle advances the watermark where the partition is idle.
 func (f *folder) advanceIdle(ctx context.Context) error {
-	now, at, i := time.Now(), f.position.Load(), &f.idle
-	if f.source == nil || f.waiting || f.confined.Load() != nil || !f.running.Load() {
-		f.busy(now)
+	now, at, i := time.Now(), f.pt.position.Load(), &f.pt.idle
+	if f.pt.source == nil || f.pt.waiting || f.pt.confined.Load() != nil || !f.pt.running.Load() {
+		f.pt.busy(now)
 		return nil
 	}
-	seen := f.source.Seen()
+	seen := f.pt.source.Seen()
 	if seen.Lost || seen.LastStable != at || seen.HighWatermark > at {
-		f.busy(now)
+		f.pt.busy(now)
 		return nil
 	}
-	if i.since.IsZero() || f.committed.Load() != at || f.handle.Stale() {
+	if i.since.IsZero() || f.pt.committed.Load() != at || f.pt.handle.Stale() {
 		return nil
 	}
 	idle := now.Sub(i.since) - seen.Age
@@ -74,14 +74,15 @@ func (f *folder) advanceIdle(ctx context.Context) error {
 	if err := f.finish(ctx); err != nil {
 		return err
 	}
-	f.log.Debug("idle, the watermark advances", "offset", at, "event_time", time.UnixMicro(to).UTC(), "idle", idle.Round(time.Millisecond))
-	f.advance.Store(advanceJoined)
-	if err := f.join(ctx, at, now); err != nil {
+	f.pt.log.Debug("idle, the watermark advances", "offset", at, "event_time", time.UnixMicro(to).UTC(), "idle",
+		idle.Round(time.Millisecond))
+	f.pt.advance.Store(advanceJoined)
+	if err := f.pt.join(ctx, at, now); err != nil {
 		return err
 	}
-	for f.advance.Load() == advanceJoined {
-		f.handle.Announce()
-		if stop, err := f.commands.wait(ctx, time.Millisecond); stop || err != nil {
+	for f.pt.advance.Load() == advanceJoined {
+		f.pt.handle.Announce()
+		if stop, err := f.pt.commands.wait(ctx, time.Millisecond); stop || err != nil {
 			return err
 		}
 	}

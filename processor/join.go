@@ -92,23 +92,23 @@ func (j *joined) reset(s *state.State) { j.Tally = s.Tally.Copy() }
 
 // showState shows the state as it is now to Status, and renews its limit of memory.
 func (f *folder) showState() {
-	f.status.SetState(f.state)
+	f.pt.status.SetState(f.state)
 	f.trimmer.note(f.state)
 }
 
 // write adds the chunk's outputs to the cycle, and the snapshots that are due.
 func (f *folder) write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error) {
 	s, fetched := f.state, r.Work.Fetched
-	f.joined.count(s, &f.mapping.State.Reading, &r.Work.Counts)
-	r.Work.Counts.Suspects = f.suspects.count(s, fetched, f.position.Load(), f.log)
-	r.Work.Counts.Rises = f.rises.count(s.Rises, f.mapping.State, fetched, f.log)
-	if bytes, err = f.side.writer.Write(c.Payload, s, &r.Work, time.Now()); err != nil {
+	f.joined.count(s, &f.pt.mapping.State.Reading, &r.Work.Counts)
+	r.Work.Counts.Suspects = f.suspects.count(s, fetched, f.pt.position.Load(), f.pt.log)
+	r.Work.Counts.Rises = f.rises.count(s.Rises, f.pt.mapping.State, fetched, f.pt.log)
+	if bytes, err = f.pt.side.writer.Write(c.Payload, s, &r.Work, time.Now()); err != nil {
 		return 0, err
 	}
 	f.open.change(s.Events)
 	s.Mark(r.Next)
 	f.arrivals.Add(r.Next, fetched)
-	want := f.arrivals.Before(fetched.Add(-f.host.cfg.ReplayLimit * 3 / 4))
+	want := f.arrivals.Before(fetched.Add(-f.pt.host.cfg.ReplayLimit * 3 / 4))
 	snapshots, err := f.writeState(c, want, c.Room.State)
 	if err != nil {
 		return 0, err
@@ -118,28 +118,29 @@ func (f *folder) write(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, 
 	if f.fill.note(r.Next, &r.Work.Counts) {
 		f.backfilled(r.Next)
 	}
-	logLate(f.log, &f.side.lates, fetched, &f.mapping.State.Reading.Order, f.host.cfg.Outputs[cycle.Late])
+	logLate(f.pt.log, &f.pt.side.lates, fetched, &f.pt.mapping.State.Reading.Order, f.pt.host.cfg.Outputs[cycle.Late])
 	f.drop()
 	return bytes + snapshots, nil
 }
 
 // noteState notes the state of which a result is.
 func (f *folder) noteState(r *cycle.Result) {
-	r.Floor, r.Incarnation, r.Work.Held = f.state.Floor(), f.restorer.Owner.Incarnation, int64(f.state.Held())
+	r.Floor, r.Incarnation, r.Work.Held = f.state.Floor(), f.restorer.changelog.Owner.Incarnation, int64(f.state.Held())
 }
 
 // writeState adds snapshots of keys to the cycle until the replay floor is at want, or
 // they have limit bytes.
 func (f *folder) writeState(c *cycle.Cycle[*partition], want int64, limit int) (bytes int, err error) {
 	ms := time.Now().UnixMilli()
-	err = c.Payload.Changelog(f.tp, func(b *record.Batches) error {
+	err = c.Payload.Changelog(f.pt.tp, func(b *record.Batches) error {
 		return f.state.Snapshot(want, limit, func(key, value []byte) error {
 			bytes += len(key) + len(value)
 			return b.Append(ms, key, value, nil)
 		})
 	})
 	if err != nil {
-		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", f.tp.Topic, f.tp.Partition, f.restorer.TP().Topic, err)
+		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", f.pt.tp.Topic, f.pt.tp.Partition, f.restorer.changelog.TP().Topic,
+			err)
 	}
 	return bytes, nil
 }
@@ -150,7 +151,7 @@ func (f *folder) backfilled(next int64) {
 	b := &f.fill
 	f.arrivals = cycle.Arrivals{}
 	f.arrivals.Add(b.end, time.Time{})
-	f.log.Info("backfilled", "start", b.end, "offset", next, "from", b.from, "records", b.records, "unreadable", b.unreadable,
+	f.pt.log.Info("backfilled", "start", b.end, "offset", next, "from", b.from, "records", b.records, "unreadable", b.unreadable,
 		"keys", f.state.Keys.Len(), "took", time.Since(b.began).Round(time.Millisecond))
 }
 
@@ -183,9 +184,9 @@ func (o *openAnomalies) change(rows []state.EventRow) {
 // countOpen takes the number of open anomalies from the state, which has been
 // restored or rolled back.
 func (f *folder) countOpen() {
-	if f.host.cfg.Outputs[cycle.Anomalies] != "" {
+	if f.pt.host.cfg.Outputs[cycle.Anomalies] != "" {
 		f.open.by = f.state.Keys.OpenAnomalies()
-		f.status.SetOpen(f.open.by)
+		f.pt.status.SetOpen(f.open.by)
 	}
 }
 
@@ -196,17 +197,17 @@ const handOverBytes = 16 << 20
 // committed offset and the next owner replays nothing. It takes as many cycles as that needs: a mark has one snapshot until
 // its cycle is committed. At f.until it stops, and logs what is left.
 func (f *folder) handOver(ctx context.Context) error {
-	at := f.position.Load()
-	if f.running.Load() {
+	at := f.pt.position.Load()
+	if f.pt.running.Load() {
 		f.exportState(false)
 	}
-	if f.confined.Load() != nil {
+	if f.pt.confined.Load() != nil {
 		return nil
 	}
 	for {
-		for f.committed.Load() < at || f.advance.Load() == advanceJoined {
-			f.handle.Announce()
-			if stale, err := f.commands.wait(ctx, time.Millisecond); stale || err != nil || f.handle.Stale() {
+		for f.pt.committed.Load() < at || f.pt.advance.Load() == advanceJoined {
+			f.pt.handle.Announce()
+			if stale, err := f.pt.commands.wait(ctx, time.Millisecond); stale || err != nil || f.pt.handle.Stale() {
 				return err // the next owner repeats what is not committed
 			}
 		}
@@ -215,8 +216,8 @@ func (f *folder) handOver(ctx context.Context) error {
 		if floor >= at {
 			return nil
 		}
-		if !f.until.IsZero() && time.Now().After(f.until) {
-			f.log.Warn("no time is left to write all state to the changelog: the next owner replays input", "offset", at,
+		if !f.pt.until.IsZero() && time.Now().After(f.pt.until) {
+			f.pt.log.Warn("no time is left to write all state to the changelog: the next owner replays input", "offset", at,
 				"floor", floor, "records_to_replay", at-floor, "unwritten_series", f.state.DirtyKeys(),
 				"fix", "raise drain_timeout and the orchestrator's grace period (a drain) or rebalance_timeout (a rebalance)")
 			return nil
@@ -230,26 +231,26 @@ func (f *folder) handOver(ctx context.Context) error {
 // writePart adds a cycle's share of the state that the changelog lacks to the open cycle, which commits the offset at
 // again. done reports that the partition has nothing more to add.
 func (f *folder) writePart(ctx context.Context, at int64) (done bool, err error) {
-	c, err := f.handle.Enter(ctx)
+	c, err := f.pt.handle.Enter(ctx)
 	if errors.Is(err, cycle.ErrStale) {
 		return true, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	defer f.handle.Leave()
-	err = f.into(c, func() error {
+	defer f.pt.handle.Leave()
+	err = f.pt.into(c, func() error {
 		bytes, err := f.writeState(c, at, min(handOverBytes, 4*c.Room.State))
 		if err != nil {
 			return err
 		}
-		f.advance.Store(advanceJoined)
-		r := cycle.Result{Next: at, Leader: f.leader, Advance: true, Work: metrics.Work{Fetched: time.Now()}}
+		f.pt.advance.Store(advanceJoined)
+		r := cycle.Result{Next: at, Leader: f.pt.leader, Advance: true, Work: metrics.Work{Fetched: time.Now()}}
 		f.noteState(&r)
-		f.addTo(c, &r, bytes)
+		f.pt.addTo(c, &r, bytes)
 		return nil
 	})
-	if err != nil && f.quarantine(err) {
+	if err != nil && f.pt.quarantine(err) {
 		return true, nil // the next owner replays more
 	}
 	return err != nil, err

@@ -277,7 +277,7 @@ func (p *Processor) loop(ctx, work context.Context) error {
 	member := p.session.member.Load()
 	events := member.Events()
 	commits := p.commits
-	rebalances := &rebalancer{commits: commits, host: p.host}
+	rebalances := &rebalancer{cfg: &p.cfg, session: p.session, assigned: p.assigned, commits: commits, host: p.host}
 	for {
 		select {
 		case ev, ok := <-events:

@@ -10,7 +10,10 @@ import (
 
 // rebalancer starts and stops partitions as the group assigns them. The main goroutine owns it.
 type rebalancer struct {
-	*commits
+	cfg      *Config
+	session  *session
+	assigned *assignment
+	commits  *commits
 	host     *host     // of the partitions
 	drainEnd time.Time // when a drain has to be over; zero: a rebalance limits a hand-over
 }
@@ -30,11 +33,11 @@ func (r *rebalancer) handOverEnd() time.Time {
 // rebalance handles a group event, which the group's membership has logged. An error ends the worker.
 func (r *rebalancer) rebalance(ctx context.Context, ev kafka.GroupEvent) error {
 	defer ev.Done()
-	r.cycles.Reuse(nil) // it may hold memory for partitions that leave
+	r.commits.cycles.Reuse(nil) // it may hold memory for partitions that leave
 	switch ev.Kind {
 	case kafka.Assigned:
 		r.cfg.Metrics.Rebalanced("assigned")
-		r.changelogs.recount(ctx)
+		r.commits.changelogs.recount(ctx)
 		if len(ev.Partitions) == 0 {
 			return nil
 		}
@@ -48,7 +51,7 @@ func (r *rebalancer) rebalance(ctx context.Context, ev kafka.GroupEvent) error {
 			}
 			pt := newPartition(r.host, tp)
 			r.assigned.add(pt)
-			if err := r.changelogs.unfit(ctx, tp); err != nil {
+			if err := r.commits.changelogs.unfit(ctx, tp); err != nil {
 				pt.quarantine(err)
 			}
 			pt.start(ctx, offsets)
@@ -60,14 +63,14 @@ func (r *rebalancer) rebalance(ctx context.Context, ev kafka.GroupEvent) error {
 		// Another member may own them already: their uncommitted results must not be
 		// committed, and the open cycle contains results of several partitions.
 		r.cfg.Metrics.Rebalanced("lost")
-		r.assigned.committed(r.committer.dropOffsets())
+		r.assigned.committed(r.commits.committer.dropOffsets())
 		for _, tp := range ev.Partitions {
 			if pt := r.assigned.partitions[tp]; pt != nil {
 				r.assigned.drop(pt)
 			}
 		}
-		r.abandonOpen()
-		return r.rollback(ctx, nil)
+		r.commits.abandonOpen()
+		return r.commits.rollback(ctx, nil)
 	}
 	return nil
 }
@@ -75,9 +78,9 @@ func (r *rebalancer) rebalance(ctx context.Context, ev kafka.GroupEvent) error {
 // handOver stops the partitions, commits their finished results and removes
 // them. Their goroutines may be waiting for room, so commits continue meanwhile.
 func (r *rebalancer) handOver(ctx context.Context, tps []kafka.TP) error {
-	if r.dropGone(ctx) {
-		r.abandonOpen()
-		if err := r.rollback(ctx, nil); err != nil {
+	if r.commits.dropGone(ctx) {
+		r.commits.abandonOpen()
+		if err := r.commits.rollback(ctx, nil); err != nil {
 			return err
 		}
 	}
@@ -98,12 +101,12 @@ func (r *rebalancer) handOver(ctx context.Context, tps []kafka.TP) error {
 			select {
 			case <-pt.done:
 				waiting = false
-			case <-r.cycles.Ready():
-				if err := r.commitOpen(ctx); err != nil {
+			case <-r.commits.cycles.Ready():
+				if err := r.commits.commitOpen(ctx); err != nil {
 					return err
 				}
-			case err := <-r.committer.offsets():
-				if err := r.offsetsAnswered(ctx, err); err != nil {
+			case err := <-r.commits.committer.offsets():
+				if err := r.commits.offsetsAnswered(ctx, err); err != nil {
 					return err
 				}
 			case err := <-r.session.fatal:
@@ -111,10 +114,10 @@ func (r *rebalancer) handOver(ctx context.Context, tps []kafka.TP) error {
 			}
 		}
 	}
-	if err := r.commitOpen(ctx); err != nil {
+	if err := r.commits.commitOpen(ctx); err != nil {
 		return err
 	}
-	if err := r.flushOffsets(ctx); err != nil {
+	if err := r.commits.flushOffsets(ctx); err != nil {
 		return err
 	}
 	for _, pt := range stopping {

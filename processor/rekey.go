@@ -22,7 +22,7 @@ import (
 // rekeyer is the work of a partition whose records are keyed by series. It has no state: the committed offset is all that a
 // restore or a rollback needs.
 type rekeyer struct {
-	*partition
+	pt *partition
 
 	resumer  resumer
 	reader   *reader
@@ -33,56 +33,56 @@ type rekeyer struct {
 func newRekeyer(pt *partition) *rekeyer {
 	h, cfg, tp := pt.host, pt.host.cfg, pt.tp
 	pt.side.writer = cycle.NewWriter(h.outputs, tp, pt.mapping.State, &cfg.SchemaIDs, cfg.Scores, nil)
-	return &rekeyer{partition: pt, reader: newReader(pt.mapping), resumer: pt.newResumer()}
+	return &rekeyer{pt: pt, reader: newReader(pt.mapping), resumer: pt.newResumer()}
 }
 
 func (r *rekeyer) restore(ctx context.Context, off kafka.Offset) error {
-	r.suspend()
-	r.status.SetRestoring(off.Offset)
-	r.fresh.Store(off.Offset < 0)
+	r.pt.suspend()
+	r.pt.status.SetRestoring(off.Offset)
+	r.pt.fresh.Store(off.Offset < 0)
 	at, leader, err := r.resumer.resume(ctx, off)
 	if err != nil {
 		return err
 	}
-	r.leader = leader
-	r.reset()
-	r.setStart(at, at != off.Offset, off.Metadata)
-	return r.settle(ctx, at)
+	r.pt.leader = leader
+	r.pt.reset()
+	r.pt.setStart(at, at != off.Offset, off.Metadata)
+	return r.pt.settle(ctx, at)
 }
 
 func (r *rekeyer) rollback(ctx context.Context) error {
-	r.reset()
-	return r.returnTo(ctx, r.committed.Load())
+	r.pt.reset()
+	return r.pt.returnTo(ctx, r.pt.committed.Load())
 }
 
 func (r *rekeyer) prepare() {
-	r.host.cycles.Read(func() { r.most = r.host.outputs.Outputs[cycle.Rekeyed].BatchBytes })
+	r.pt.host.cycles.Read(func() { r.most = r.pt.host.outputs.Outputs[cycle.Rekeyed].BatchBytes })
 }
 
 // read copies the records of the rest of the chunk.
 func (r *rekeyer) read(ctx context.Context, _ int64) (retry, err error) {
-	limit := r.host.cycles.Room().Records
-	r.more = false
-	for r.counts.Consumed < limit {
-		rec, header, ok := r.next()
+	limit := r.pt.host.cycles.Room().Records
+	r.pt.more = false
+	for r.pt.counts.Consumed < limit {
+		rec, header, ok := r.pt.next()
 		if !ok {
 			break
 		}
-		err := r.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &r.reading)
+		err := r.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &r.pt.reading)
 		if err != nil && r.waits(rec, err) {
-			r.postpone(rec)
+			r.pt.postpone(rec)
 			return err, nil
 		}
 		if err == nil {
 			err = r.copy(rec)
 		}
 		if err == nil {
-			r.side.stop.Pass()
-		} else if !r.side.deadLetter(rec, err) {
+			r.pt.side.stop.Pass()
+		} else if !r.pt.side.deadLetter(rec, err) {
 			break
 		}
 	}
-	return r.endOfChunk(limit), nil
+	return r.pt.endOfChunk(limit), nil
 }
 
 // waits reports whether a record that cannot be read may be readable later. A schema that the registry lacks is waited for
@@ -92,31 +92,31 @@ func (r *rekeyer) waits(rec *record.Record, err error) bool {
 	if !errors.As(err, &de) {
 		return false
 	}
-	return de.Retry && !(de.Absent && r.patience.Spent(rec.Offset, r.host.cfg.SchemaGrace, time.Now()))
+	return de.Retry && !(de.Absent && r.patience.Spent(rec.Offset, r.pt.host.cfg.SchemaGrace, time.Now()))
 }
 
 // copy copies rec to the internal topic. An error is why it becomes a dead letter, such as that no batch holds it: the
 // decoder would need all of it.
 func (r *rekeyer) copy(rec *record.Record) error {
-	if r.reading.Len() == 0 {
-		r.side.empty(rec, r.reading.Skipped)
+	if r.pt.reading.Len() == 0 {
+		r.pt.side.empty(rec, r.pt.reading.Skipped)
 		return nil
 	}
-	if err := CheckReading(r.reader.reading, r.reader.split, rec.Timestamp, &r.reading); err != nil {
+	if err := CheckReading(r.reader.reading, r.reader.split, rec.Timestamp, &r.pt.reading); err != nil {
 		return err
 	}
-	if size := r.side.writer.CopyByKey(rec, cycle.Rekeyed, r.reading.Key, r.most); size > 0 {
+	if size := r.pt.side.writer.CopyByKey(rec, cycle.Rekeyed, r.pt.reading.Key, r.most); size > 0 {
 		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf(
 			"the record takes %d bytes in the internal topic of rekey, of at most %d: raise max.message.bytes of %s",
-			size, r.most, r.host.cfg.Outputs[cycle.Rekeyed])}
+			size, r.most, r.pt.host.cfg.Outputs[cycle.Rekeyed])}
 	}
-	r.counts.Forwarded++
+	r.pt.counts.Forwarded++
 	return nil
 }
 
 func (r *rekeyer) write(c *cycle.Cycle[*partition], n *cycle.Result) (bytes int, err error) {
 	n.Floor = state.Floor{Offset: n.Next, MaxTime: state.NoTime}
-	return r.side.writer.WriteCopies(c.Payload, time.Now())
+	return r.pt.side.writer.WriteCopies(c.Payload, time.Now())
 }
 
 func (r *rekeyer) writeStart(_ *cycle.Cycle[*partition], n *cycle.Result) (bytes int, err error) {

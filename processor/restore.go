@@ -20,18 +20,18 @@ import (
 // compares the two.
 func (f *folder) restore(ctx context.Context, off kafka.Offset) error {
 	started := time.Now()
-	f.suspend()
-	if f.release == nil {
-		batch := f.host.cfg.Executor.Batch()
-		f.batch, f.release = batch, func() { f.host.cfg.Executor.Release(batch) }
+	f.pt.suspend()
+	if f.pt.release == nil {
+		batch := f.pt.host.cfg.Executor.Batch()
+		f.batch, f.pt.release = batch, func() { f.pt.host.cfg.Executor.Release(batch) }
 	}
 	f.wipe, f.arrivals, f.restored = nil, cycle.Arrivals{}, restoreWork{}
-	f.restorer.Bytes = 0
+	f.restorer.changelog.Bytes = 0
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go f.status.FollowEnds(fctx, f.host.cfg.Client.Offsets)
+	go f.pt.status.FollowEnds(fctx, f.pt.host.cfg.Client.Offsets)
 	for try := 0; ; try++ {
-		f.status.SetRestoring(off.Offset)
+		f.pt.status.SetRestoring(off.Offset)
 		err := f.tryRestore(ctx, off)
 		if err == nil {
 			break
@@ -41,9 +41,9 @@ func (f *folder) restore(ctx context.Context, off kafka.Offset) error {
 			return err
 		}
 		if try == 20 {
-			refused := &RefusedError{TP: f.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
+			refused := &RefusedError{TP: f.pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
 				Decide: "worker state reset"}
-			if f.host.cfg.Guarantee == ExactlyOnce {
+			if f.pt.host.cfg.Guarantee == ExactlyOnce {
 				refused.Reason = fmt.Sprintf("%v (%d): either the worker before had guarantee=at_least_once and ended between its "+
 					"state and its offset, or the offset was set back by hand", err, off.Offset)
 				refused.Decide = "start once more with guarantee=at_least_once and stop it with SIGTERM, which keeps the state; if the " +
@@ -56,31 +56,31 @@ func (f *folder) restore(ctx context.Context, off kafka.Offset) error {
 		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
 			return err
 		}
-		offs, err := f.host.committed(ctx, []kafka.TP{f.tp})
+		offs, err := f.pt.host.committed(ctx, []kafka.TP{f.pt.tp})
 		if err != nil {
 			return err
 		}
-		off = offs[f.tp]
+		off = offs[f.pt.tp]
 	}
 	f.drop()
-	f.reset()
+	f.pt.reset()
 	f.batch.Reset()
 	f.countOpen()
 	f.joined.reset(f.state)
 	f.suspects.reset(f.state)
-	at := f.committed.Load()
+	at := f.pt.committed.Load()
 	f.noted = at
 	f.fill.reset(f.state, at)
 	f.showState()
 	f.trimmer.always()
-	if err := f.settle(ctx, at); err != nil {
+	if err := f.pt.settle(ctx, at); err != nil {
 		return err
 	}
 	f.exportState(true)
-	f.host.cfg.Metrics.Restored(f.tp, int64(f.state.Held()), time.Since(started))
+	f.pt.host.cfg.Metrics.Restored(f.pt.tp, int64(f.state.Held()), time.Since(started))
 	w := &f.restored
-	f.log.Info("restored", "offset", at, "keys", f.state.Keys.Len(), "took", time.Since(started).Round(time.Millisecond),
-		"changelog_bytes", f.restorer.Bytes, "changelog_took", f.restorer.Took.Round(time.Millisecond),
+	f.pt.log.Info("restored", "offset", at, "keys", f.state.Keys.Len(), "took", time.Since(started).Round(time.Millisecond),
+		"changelog_bytes", f.restorer.changelog.Bytes, "changelog_took", f.restorer.changelog.Took.Round(time.Millisecond),
 		"replayed", w.replayed, "replay_took", w.took.Round(time.Millisecond))
 	return nil
 }
@@ -96,9 +96,9 @@ func (f *folder) examine(ctx context.Context, off kafka.Offset) (from, start int
 
 // newState returns an empty state of the partition.
 func (f *folder) newState() *state.State {
-	s := state.New(f.mapping.State)
+	s := state.New(f.pt.mapping.State)
 	f.changed = nil // the new state has nothing of it
-	s.SetSource(f.tp.Topic, f.tp.Partition)
+	s.SetSource(f.pt.tp.Topic, f.pt.tp.Partition)
 	return s
 }
 
@@ -110,8 +110,8 @@ type restoreWork struct {
 
 func (f *folder) tryRestore(ctx context.Context, off kafka.Offset) error {
 	n, err := f.restorer.TakeUp(ctx, off)
-	f.state, f.leader, f.wipe = n.State, n.Leader, n.Wipe
-	f.fresh.Store(off.Offset < 0)
+	f.state, f.pt.leader, f.wipe = n.State, n.Leader, n.Wipe
+	f.pt.fresh.Store(off.Offset < 0)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (f *folder) tryRestore(ctx context.Context, off kafka.Offset) error {
 			if err := f.restorer.Unreadable(ctx, n, unreadable); err != nil {
 				return err
 			}
-			f.state, f.leader, f.wipe = n.State, n.Leader, n.Wipe
+			f.state, f.pt.leader, f.wipe = n.State, n.Leader, n.Wipe
 			f.batch.Reset()
 		case err != nil:
 			return err
@@ -135,13 +135,13 @@ func (f *folder) tryRestore(ctx context.Context, off kafka.Offset) error {
 	}
 	f.takeChanges()
 	if other := f.state.Rulings.OtherwiseJudged(); len(other) > 0 {
-		f.log.Warn("scores were judged by other settings so far; this worker's settings hold from the next record on, by a decision in "+
+		f.pt.log.Warn("scores were judged by other settings so far; this worker's settings hold from the next record on, by a decision in "+
 			"the changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "detectors", strings.Join(other, ","))
 	}
 	if other := f.state.OtherwiseRead(); len(other) > 0 {
-		f.log.Warn("records were read by other settings so far; this worker's settings hold from the next record on, by a decision in the "+
-			"changelog; expected once after a change, but not if workers of the group have different settings",
+		f.pt.log.Warn("records were read by other settings so far; this worker's settings hold from the next record on, by a decision in "+
+			"the changelog; expected once after a change, but not if workers of the group have different settings",
 			"offset", n.At, "differ", strings.Join(other, ","))
 	}
 	if err := f.readCarried(ctx, n.At); err != nil {
@@ -150,7 +150,7 @@ func (f *folder) tryRestore(ctx context.Context, off kafka.Offset) error {
 	f.state.Mark(n.At)
 	f.state.Committed(n.At)
 	f.noted = n.At
-	f.setStart(n.At, n.Commit || f.restorer.Owner.Unwritten || f.restorer.Settings.Unwritten(), off.Metadata)
+	f.pt.setStart(n.At, n.Commit || f.restorer.changelog.Owner.Unwritten || f.restorer.changelog.Settings.Unwritten(), off.Metadata)
 	return nil
 }
 
@@ -161,11 +161,11 @@ func (f *folder) readCarried(ctx context.Context, end int64) error {
 	if !f.carried.Any() || end <= 0 {
 		return nil
 	}
-	first, err := f.restorer.List(ctx, f.tp, kafka.Earliest)
+	first, err := f.restorer.changelog.logs.List(ctx, f.pt.tp, kafka.Earliest)
 	if err != nil {
 		return err
 	}
-	return f.restorer.Read(ctx, f.tp, max(first, end-cycle.CarryWindow), end, func(rec *record.Record) error {
+	return f.restorer.changelog.logs.Read(ctx, f.pt.tp, max(first, end-cycle.CarryWindow), end, func(rec *record.Record) error {
 		f.carried.Note(rec)
 		return nil
 	})
@@ -175,15 +175,15 @@ func (f *folder) readCarried(ctx context.Context, end int64) error {
 // begins to read at the first suspect of the floor.
 func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64) error {
 	header := func(rec *record.Record) func(string) ([]byte, bool) {
-		if f.header == nil {
-			f.header = rec.Header
+		if f.pt.header == nil {
+			f.pt.header = rec.Header
 		}
-		return f.header
+		return f.pt.header
 	}
 	s := f.state
-	f.header = nil
-	defer func() { f.header = nil }()
-	err := f.restorer.Read(ctx, f.tp, from, end, func(rec *record.Record) error {
+	f.pt.header = nil
+	defer func() { f.pt.header = nil }()
+	err := f.restorer.changelog.logs.Read(ctx, f.pt.tp, from, end, func(rec *record.Record) error {
 		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
 			return nil
 		}
@@ -195,17 +195,17 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 		}
 		rec.Timestamp = cycle.Timestamp(rec)
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-			err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &f.reading)
+			err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &f.pt.reading)
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && de.Retry && !f.missing.gone(rec, de) {
 				why, _ := whyHeld(err)
-				f.holds.note(why, rec.Offset, err)
+				f.pt.holds.note(why, rec.Offset, err)
 				if err := sleep(ctx, wait); err != nil {
 					return err
 				}
 				continue
 			}
-			f.holds.end()
+			f.pt.holds.end()
 			if de != nil && de.Absent { // else a decision would stand
 				return &UnreadableError{Why: fmt.Sprintf("the schema registry has no schema any more for the record at offset %d: %v",
 					rec.Offset, de)}
@@ -249,7 +249,7 @@ func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
 }
 
 func (f *folder) exportState(restored bool) {
-	if export := f.host.cfg.export; export != nil {
-		export(f.tp, restored, f.position.Load(), f.state.Export(nil))
+	if export := f.pt.host.cfg.export; export != nil {
+		export(f.pt.tp, restored, f.pt.position.Load(), f.state.Export(nil))
 	}
 }

@@ -98,7 +98,7 @@ func (pt *partition) joinStart(ctx context.Context) error {
 func (f *folder) writeStart(c *cycle.Cycle[*partition], r *cycle.Result) (bytes int, err error) {
 	f.noteState(r)
 	ms := time.Now().UnixMilli()
-	err = c.Payload.Changelog(f.tp, func(b *record.Batches) (err error) {
+	err = c.Payload.Changelog(f.pt.tp, func(b *record.Batches) (err error) {
 		put := func(key, value []byte) {
 			if err == nil {
 				err = b.Append(ms, key, value, nil)
@@ -108,18 +108,18 @@ func (f *folder) writeStart(c *cycle.Cycle[*partition], r *cycle.Result) (bytes 
 		for _, key := range f.wipe {
 			put(key, nil)
 		}
-		if f.restorer.Owner.Unwritten {
-			put([]byte(OwnerKey), f.restorer.Owner.Value())
+		if f.restorer.changelog.Owner.Unwritten {
+			put([]byte(OwnerKey), f.restorer.changelog.Owner.Value())
 		}
-		if err == nil && f.restorer.Settings.Unwritten() {
+		if err == nil && f.restorer.changelog.Settings.Unwritten() {
 			var n int
-			n, err = f.restorer.PutSettings(b)
+			n, err = f.restorer.changelog.PutSettings(b)
 			bytes += n
 		}
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("processor: %s/%d: write to %s: %w", f.tp.Topic, f.tp.Partition, f.restorer.TP().Topic, err)
+		err = fmt.Errorf("processor: %s/%d: write to %s: %w", f.pt.tp.Topic, f.pt.tp.Partition, f.restorer.changelog.TP().Topic, err)
 	}
 	return bytes, err
 }

@@ -121,8 +121,8 @@ func (l *suspectLog) reset(s *state.State) {
 // lostSuspects reports suspects that a restore could not read again.
 func (f *folder) lostSuspects(floor *state.Floor) {
 	if n := f.state.Suspects.Lost; n > 0 {
-		f.host.cfg.Metrics.LostSuspects(f.tp, n)
-		f.log.Warn("records that were held for their event time (max_jump) are not in the log any more and are lost",
+		f.pt.host.cfg.Metrics.LostSuspects(f.pt.tp, n)
+		f.pt.log.Warn("records that were held for their event time (max_jump) are not in the log any more and are lost",
 			"records", n, "from_offset", floor.From(), "below", floor.Offset)
 	}
 }

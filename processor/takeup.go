@@ -15,7 +15,7 @@ import (
 // restorer decides how a partition resumes from what is committed. All refusals are made
 // here, for a running worker and for `worker check` alike. It writes nothing.
 type restorer struct {
-	*changelogReader
+	changelog *changelogReader
 	resumer   resumer
 	StateLost OnLoss
 	// Backfill is how far before its start such a partition reads input.
@@ -44,13 +44,13 @@ const noReplay = math.MaxInt64
 // loads the state for it. The resumption is never nil; its State is the one to close also
 // after an error.
 func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, error) {
-	n := &resumption{State: r.NewState(), At: off.Offset, Leader: off.Epoch, From: noReplay}
-	st, stored, err := r.Load(ctx, off.Offset < 0)
+	n := &resumption{State: r.changelog.NewState(), At: off.Offset, Leader: off.Epoch, From: noReplay}
+	st, stored, err := r.changelog.Load(ctx, off.Offset < 0)
 	n.State = st
 	if err != nil {
 		return n, err
 	}
-	same := r.Identify(off.Metadata)
+	same := r.changelog.Identify(off.Metadata)
 	if off.Offset < 0 {
 		if len(stored) > 0 {
 			return n, r.stateLost(ctx, n, stored,
@@ -79,8 +79,8 @@ func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, e
 	case !same:
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: "+
 			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
-			r.TP(), off.Offset), off.Offset, true)
-	case floor.Bits != r.State.SampleBits && floor.MaxTime != state.NoTime:
+			r.changelog.TP(), off.Offset), off.Offset, true)
+	case floor.Bits != r.changelog.State.SampleBits && floor.MaxTime != state.NoTime:
 		return n, r.stateLost(ctx, n, stored, r.renumbered(&floor, off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
 		return n, r.stateLost(ctx, n, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
@@ -93,13 +93,13 @@ func (r *restorer) TakeUp(ctx context.Context, off kafka.Offset) (*resumption, e
 		case errors.Is(err, state.ErrAhead):
 			return n, err
 		case errors.Is(err, state.ErrMismatch):
-			return n, r.Settings.Refuse(r.Input, err)
+			return n, r.changelog.Settings.Refuse(r.changelog.logs.Input, err)
 		}
-		return n, fmt.Errorf("processor: %s: restore: %w", r.Input, err)
+		return n, fmt.Errorf("processor: %s: restore: %w", r.changelog.logs.Input, err)
 	}
 	if m := n.State.Restore.Mismatched; len(m) > 0 {
-		r.Log.Warn("state that was made with other settings is emptied (state_mismatch=reset)", "emptied", Emptied(m),
-			"because", r.Settings.Causes(m))
+		r.changelog.logs.Log.Warn("state that was made with other settings is emptied (state_mismatch=reset)", "emptied", Emptied(m),
+			"because", r.changelog.Settings.Causes(m))
 	}
 	n.Floor, n.From = floor, max(floor.From(), starts)
 	return n, nil
@@ -139,7 +139,7 @@ func (r *restorer) Unreadable(ctx context.Context, n *resumption, e *UnreadableE
 // emptied.
 func (r *restorer) stateLost(ctx context.Context, n *resumption, stored map[string]struct{}, reason string, at int64, known bool) error {
 	if r.StateLost == FailOnLoss {
-		return &RefusedError{TP: r.Input, Reason: reason, Decide: "worker state reset, or state_lost=reset"}
+		return &RefusedError{TP: r.changelog.logs.Input, Reason: reason, Decide: "worker state reset, or state_lost=reset"}
 	}
 	if !known {
 		var err error
@@ -147,7 +147,7 @@ func (r *restorer) stateLost(ctx context.Context, n *resumption, stored map[stri
 			return err
 		}
 	}
-	r.Log.Error("state cannot be rebuilt, resuming with empty state", "reason", reason, "at", at)
+	r.changelog.logs.Log.Error("state cannot be rebuilt, resuming with empty state", "reason", reason, "at", at)
 	return r.empty(ctx, n, stored, at, 0)
 }
 
@@ -157,12 +157,12 @@ func (r *restorer) empty(ctx context.Context, n *resumption, stored map[string]s
 	n.Leader, n.At, n.Commit = 0, at, true
 	if stored == nil {
 		var err error
-		if _, stored, err = r.Load(ctx, true); err != nil {
+		if _, stored, err = r.changelog.Load(ctx, true); err != nil {
 			return err
 		}
-		r.Identify("")
+		r.changelog.Identify("")
 	}
-	n.State = r.NewState()
+	n.State = r.changelog.NewState()
 	n.State.BackfillTo(backfill)
 	n.Wipe = make([][]byte, 0, len(stored))
 	for k := range stored {
@@ -183,7 +183,8 @@ func (r *restorer) startNew(ctx context.Context, n *resumption) error {
 	}
 	if from < at {
 		n.State.BackfillTo(at)
-		r.Log.Info("new partition of the group: input before its start fills windows and histories", "from", from, "start", at)
+		r.changelog.logs.Log.Info("new partition of the group: input before its start fills windows and histories", "from", from,
+			"start", at)
 	}
 	n.At, n.Commit = from, true
 	return nil
@@ -200,7 +201,7 @@ func (r *restorer) backfillFrom(ctx context.Context, at int64) (int64, error) {
 	if start == kafka.Latest {
 		start = time.Now().UnixMilli()
 	}
-	from, err := r.List(ctx, r.Input, max(0, start-r.Backfill.Milliseconds()))
+	from, err := r.changelog.logs.List(ctx, r.changelog.logs.Input, max(0, start-r.Backfill.Milliseconds()))
 	return min(from, at), err
 }
 
@@ -211,11 +212,11 @@ func (r *restorer) refilled(ctx context.Context, n *resumption, off kafka.Offset
 	if off.Offset >= floor.Backfill {
 		return false, nil
 	}
-	start, err := r.List(ctx, r.Input, kafka.Earliest)
+	start, err := r.changelog.logs.List(ctx, r.changelog.logs.Input, kafka.Earliest)
 	if err != nil || start <= min(off.Offset, floor.From()) || start > floor.Backfill {
 		return false, err
 	}
-	r.Log.Warn("input of the backfill was deleted before it was read, it begins again with what is left", "offset", off.Offset,
-		"floor", floor.Offset, "log_start", start, "start", floor.Backfill)
+	r.changelog.logs.Log.Warn("input of the backfill was deleted before it was read, it begins again with what is left",
+		"offset", off.Offset, "floor", floor.Offset, "log_start", start, "start", floor.Backfill)
 	return true, r.empty(ctx, n, nil, start, floor.Backfill)
 }
