@@ -33,7 +33,7 @@ func TestAlternateFields(t *testing.T) {
 		b.n = len(recs)
 		cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms",
 			Fields: []string{"a", "b"}}})
-		cfg.State.Windows = []series.WindowConfig{{Columns: []int{0, 1}, Fingerprint: 1}}
+		cfg.Mappings.State.Windows = []series.WindowConfig{{Columns: []int{0, 1}, Fingerprint: 1}}
 		l := cfg.capture()
 		b.run(cfg)
 		lines := l.with("WARN", "no record has all fields that a detector needs")

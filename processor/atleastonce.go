@@ -61,7 +61,7 @@ func (a *atLeastOnce) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka
 	return a.session.member.Load().Commit(ctx, func(gen kafka.Generation) error {
 		ctx, cancel := context.WithTimeout(ctx, a.session.cfg.TransactionTimeout)
 		defer cancel()
-		return a.session.cfg.Client.CommitOffsets(ctx, gen, a.session.cfg.Group, offs)
+		return a.session.cfg.Client.Offsets.CommitOffsets(ctx, gen, a.session.cfg.Group, offs)
 	})
 }
 

@@ -53,14 +53,14 @@ func (b *backfillBench) slow(pause time.Duration) {
 func (b *backfillBench) group(name string) Config {
 	b.t.Helper()
 	for _, topic := range []string{name + "-scores", name + "-dlq", name + "-late"} {
-		_ = b.client.CreateTopic(b.t.Context(), topic, 1, 1, nil) // or it is there
+		_ = b.client.Admin.CreateTopic(b.t.Context(), topic, 1, 1, nil) // or it is there
 	}
-	infos, err := b.client.Topics(b.t.Context(), b.input)
+	infos, err := b.client.Admin.Topics(b.t.Context(), b.input)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	log := name + "-" + b.input + "-changelog"
-	_ = b.client.CreateTopic(b.t.Context(), log, infos[b.input].Partitions, 1, map[string]string{"cleanup.policy": "compact"})
+	_ = b.client.Admin.CreateTopic(b.t.Context(), log, infos[b.input].Partitions, 1, map[string]string{"cleanup.policy": "compact"})
 	cfg := b.config("")
 	cfg.Group = name
 	for o, topic := range cfg.Outputs {
@@ -107,14 +107,14 @@ func (b *backfillBench) finish(cfg Config) {
 // starts returns the offsets of the start by partition.
 func (b *backfillBench) starts() map[int64]int64 {
 	b.t.Helper()
-	infos, err := b.client.Topics(b.t.Context(), b.input)
+	infos, err := b.client.Admin.Topics(b.t.Context(), b.input)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	at := map[int64]int64{}
 	for p := range infos[b.input].Partitions {
 		tp := kafka.TP{Topic: b.input, Partition: int32(p)}
-		offs, err := b.client.ListOffsets(b.t.Context(), []kafka.TP{tp}, b.start)
+		offs, err := b.client.Offsets.ListOffsets(b.t.Context(), []kafka.TP{tp}, b.start)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestBackfill(t *testing.T) {
 			tps[i] = kafka.TP{Topic: b.input, Partition: int32(i)}
 		}
 		read := func() (n int64) {
-			offs, err := b.client.Committed(t.Context(), "again", tps)
+			offs, err := b.client.Offsets.Committed(t.Context(), "again", tps)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,7 +247,7 @@ func TestBackfill(t *testing.T) {
 			if n := read(); n > 0 && n < 6000 {
 				interrupted++
 			}
-			if offs, err := b.client.Committed(t.Context(), "again", tps); err != nil {
+			if offs, err := b.client.Offsets.Committed(t.Context(), "again", tps); err != nil {
 				t.Fatal(err)
 			} else if f, err := state.ParseFloor(offs[tps[0]].Metadata); err != nil || f.Backfill != b.starts()[0] {
 				t.Fatalf("the metadata %q of an interrupted backfill, start %d: %v", offs[tps[0]].Metadata, b.starts()[0], err)
@@ -354,7 +354,7 @@ func TestBackfillDeleted(t *testing.T) {
 	}
 	committed := func() kafka.Offset {
 		tp := kafka.TP{Topic: b.input}
-		offs, err := b.client.Committed(t.Context(), "g", []kafka.TP{tp})
+		offs, err := b.client.Offsets.Committed(t.Context(), "g", []kafka.TP{tp})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func (scoreBlocks) Block(r detectors.Rows) (mediaType string, block []byte) {
 // commits fail; each task's block is there once, under its series, beside its scores.
 func TestBlocks(t *testing.T) {
 	b := newBench(t, 2)
-	if err := b.client.CreateTopic(t.Context(), "blocks", 3, 1, nil); err != nil {
+	if err := b.client.Admin.CreateTopic(t.Context(), "blocks", 3, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	ends := 0
@@ -50,7 +50,7 @@ func TestBlocks(t *testing.T) {
 	config := func() Config {
 		cfg := b.config("one")
 		cfg.Outputs[cycle.Blocks] = "blocks"
-		d := &cfg.State.Detectors[0]
+		d := &cfg.Mappings.State.Detectors[0]
 		d.Detector = scoreBlocks{d.Detector}
 		return cfg
 	}
@@ -133,7 +133,7 @@ func TestBlocks(t *testing.T) {
 // start, not a partition later.
 func TestBlocksTopicTooSmall(t *testing.T) {
 	b := newBench(t, 1)
-	if err := b.client.CreateTopic(t.Context(), "blocks", 1, 1, map[string]string{"max.message.bytes": "200000"}); err != nil {
+	if err := b.client.Admin.CreateTopic(t.Context(), "blocks", 1, 1, map[string]string{"max.message.bytes": "200000"}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := b.config("one")

@@ -32,7 +32,7 @@ func refuseGrown(cfg *Config, in string, t *cycle.Topic, partitions int) error {
 		Decide: "worker state reset -topic " + in}
 	switch {
 	case partitions < t.Partitions:
-	case cfg.ForTopic(in).State.TTL == 0: // whether STATE_LOST=reset is set or not: alone it is refused
+	case cfg.Mappings.ForTopic(in).State.TTL == 0: // whether STATE_LOST=reset is set or not: alone it is refused
 		e.Reason += ", and without a TTL their state in the old ones would stay for ever"
 		e.Decide = "a TTL with state_lost=reset, or worker state reset -topic " + in
 	case cfg.StateLost != Reset:
@@ -44,7 +44,7 @@ func refuseGrown(cfg *Config, in string, t *cycle.Topic, partitions int) error {
 // MisfitOf returns why a worker does not start with an input topic, named in, that has the given number of partitions and a
 // changelog that has have partitions. It returns nil where the worker starts, also where it extends the changelog first.
 func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int) error {
-	if partitions == have || partitions > have && cfg.StateLost == Reset && cfg.ForTopic(in).State.TTL > 0 {
+	if partitions == have || partitions > have && cfg.StateLost == Reset && cfg.Mappings.ForTopic(in).State.TTL > 0 {
 		return nil
 	}
 	return refuseGrown(cfg, in, &cycle.Topic{Name: changelog, Partitions: have}, partitions)
@@ -77,7 +77,7 @@ func (c *changelogs) open(ctx context.Context) error {
 		var refused *RefusedError
 		if errors.As(err, &refused) {
 			refusals++
-			if infos, e := cfg.Client.Topics(ctx, in); e == nil && infos[in].Partitions < t.Partitions {
+			if infos, e := cfg.Client.Admin.Topics(ctx, in); e == nil && infos[in].Partitions < t.Partitions {
 				c.shrunk[in] = err
 			}
 		}
@@ -95,7 +95,7 @@ func (c *changelogs) open(ctx context.Context) error {
 // lookupChangelog asks the brokers for the changelog of an input topic, which must exist, and extends it if that has grown.
 func lookupChangelog(ctx context.Context, cfg *Config, in string) (cycle.Topic, error) {
 	t, err := cycle.LookupTopic(ctx, cfg.Client.Admin, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
-	infos, terr := cfg.Client.Topics(ctx, in)
+	infos, terr := cfg.Client.Admin.Topics(ctx, in)
 	switch {
 	case terr != nil:
 		err = errors.Join(err, fmt.Errorf("processor: input topic %q: %w", in, terr))
@@ -123,7 +123,7 @@ func (c *changelogs) unfit(ctx context.Context, tp kafka.TP) error {
 	partitions := int(tp.Partition) + 1 // at least
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if infos, err := c.cfg.Client.Topics(ctx, tp.Topic); err == nil {
+	if infos, err := c.cfg.Client.Admin.Topics(ctx, tp.Topic); err == nil {
 		partitions = max(partitions, infos[tp.Topic].Partitions)
 	}
 	return refuseGrown(c.cfg, tp.Topic, t, partitions)
@@ -137,7 +137,7 @@ func fit(ctx context.Context, cfg *Config, in string, t *cycle.Topic, partitions
 	if err := MisfitOf(cfg, in, partitions, t.Name, t.Partitions); err != nil {
 		return err
 	}
-	if err := cfg.Client.CreatePartitions(ctx, t.Name, partitions); err != nil {
+	if err := cfg.Client.Admin.CreatePartitions(ctx, t.Name, partitions); err != nil {
 		return fmt.Errorf("processor: extend the changelog %s to the %d partitions of %s: %w; extend it by hand, or allow Alter on it",
 			t.Name, partitions, in, err)
 	}
@@ -155,7 +155,7 @@ func (c *changelogs) recount(ctx context.Context) {
 	for in, t := range c.topics.Changelogs() {
 		if c.cfg.StateLost == Reset {
 			tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			infos, err := c.cfg.Client.Topics(tctx, in)
+			infos, err := c.cfg.Client.Admin.Topics(tctx, in)
 			if err == nil && infos[in].Partitions > t.Partitions {
 				err = fit(tctx, c.cfg, in, t, infos[in].Partitions)
 			}

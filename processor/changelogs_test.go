@@ -20,17 +20,17 @@ import (
 func TestGrownTopic(t *testing.T) {
 	for _, running := range []bool{false, true} {
 		b := newBench(t, 2)
-		if err := b.client.CreateTopic(t.Context(), "anomalies", 1, 1, nil); err != nil {
+		if err := b.client.Admin.CreateTopic(t.Context(), "anomalies", 1, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		config := func() Config {
 			cfg := b.config("")
 			cfg.StateLost, cfg.Outputs[cycle.Anomalies], cfg.SchemaIDs[cycle.Anomalies] = Reset, "anomalies", -1
-			cfg.State.TTL = 600e6
+			cfg.Mappings.State.TTL = 600e6
 			params := threshold.New(threshold.Fixed, 1e-6)
 			params.Warmup = 0
-			cfg.State.Detectors[0].Threshold = &params
-			cfg.State.Detectors[0].Events = &anomaly.Policy{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1}
+			cfg.Mappings.State.Detectors[0].Threshold = &params
+			cfg.Mappings.State.Detectors[0].Events = &anomaly.Policy{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1}
 			return cfg
 		}
 		b.produce(900)
@@ -63,12 +63,12 @@ func TestGrownTopic(t *testing.T) {
 				t.Errorf("with the policy fail: %v", err)
 			}
 			cfg = config()
-			cfg.State.TTL = 0
+			cfg.Mappings.State.TTL = 0
 			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "a TTL") {
 				t.Errorf("without a TTL: %v", err)
 			}
 			for range 2 {
-				if err := b.client.CreatePartitions(t.Context(), b.changelog(), 3); err != nil {
+				if err := b.client.Admin.CreatePartitions(t.Context(), b.changelog(), 3); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -153,7 +153,7 @@ func TestGrownRefusals(t *testing.T) {
 	for _, ttl := range []int64{0, 600e6} {
 		for _, lost := range []OnLoss{FailOnLoss, Reset} {
 			cfg := b.config("one")
-			cfg.State.TTL, cfg.StateLost = ttl, lost
+			cfg.Mappings.State.TTL, cfg.StateLost = ttl, lost
 			err := MisfitOf(&cfg, b.input, 6, b.changelog(), 2)
 			if err == nil {
 				continue
@@ -162,7 +162,7 @@ func TestGrownRefusals(t *testing.T) {
 				cfg.StateLost = Reset
 			}
 			if strings.Contains(err.Error(), "to decide: a TTL") {
-				cfg.State.TTL = 600e6
+				cfg.Mappings.State.TTL = 600e6
 			}
 			if again := MisfitOf(&cfg, b.input, 6, b.changelog(), 2); again != nil {
 				t.Errorf("TTL %d, policy %d: %v; after what it advises: %v", ttl, lost, err, again)

@@ -35,7 +35,7 @@ func TestEventTimesAreCompared(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := b.config("one")
-			cfg.TimeUnit = "us"
+			cfg.Mappings.TimeUnit = "us"
 			l := cfg.capture()
 			b.run(cfg)
 			lines := l.with("WARN", "event times do not fit")

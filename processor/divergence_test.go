@@ -192,7 +192,7 @@ func TestLeaderMovesCleanly(t *testing.T) {
 		}
 		stop(nil)
 		tp := kafka.TP{Topic: b.input}
-		offs, err := b.client.Committed(ctx, "g", []kafka.TP{tp})
+		offs, err := b.client.Offsets.Committed(ctx, "g", []kafka.TP{tp})
 		if err != nil {
 			t.Fatal(err)
 		}

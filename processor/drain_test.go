@@ -36,7 +36,7 @@ func (b *bench) toReplay(partitions int) (n int64) {
 	for i := range partitions {
 		tps = append(tps, kafka.TP{Topic: b.input, Partition: int32(i)})
 	}
-	offs, err := b.client.Committed(context.Background(), "g", tps)
+	offs, err := b.client.Offsets.Committed(context.Background(), "g", tps)
 	if err != nil {
 		b.t.Fatal(err)
 	}

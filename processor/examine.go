@@ -49,7 +49,7 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examin
 			continue
 		}
 		name := cfg.Changelog(tp.Topic)
-		infos, err := cfg.Client.Topics(ctx, name)
+		infos, err := cfg.Client.Admin.Topics(ctx, name)
 		if err != nil {
 			return fmt.Errorf("processor: examine: %w", err)
 		}

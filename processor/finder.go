@@ -40,7 +40,7 @@ func (f *finder) adopt(ctx context.Context, in string) error {
 	if err != nil {
 		return err
 	}
-	if most := f.cfg.ForTopic(in).State.MaxRecord; t.BatchBytes < most {
+	if most := f.cfg.Mappings.ForTopic(in).State.MaxRecord; t.BatchBytes < most {
 		return fmt.Errorf("processor: its changelog %s takes batches of %d bytes, and a record of state has up to %d: raise its "+
 			"max.message.bytes, or restart the workers", t.Name, t.BatchBytes, most)
 	}
@@ -54,8 +54,8 @@ func (f *finder) gone(ctx context.Context, topic string) bool {
 	if f == nil || f.cfg.FindTopics == nil {
 		return false
 	}
-	infos, err := f.cfg.Client.Topics(ctx, topic)
-	return err == nil && infos[topic].Authorized && !infos[topic].Exists && f.cfg.Client.Unknown(ctx, topic)
+	infos, err := f.cfg.Client.Admin.Topics(ctx, topic)
+	return err == nil && infos[topic].Authorized && !infos[topic].Exists && f.cfg.Client.Admin.Unknown(ctx, topic)
 }
 
 // dropGone drops the partitions of topics that do not exist any more: a commit of their offsets would be refused, and

@@ -49,7 +49,7 @@ func TestGaps(t *testing.T) {
 		}
 		cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}},
 			Order: rules.Order{MaxGap: rules.OwnGap, BySeries: true}})
-		cfg.State.Detectors[0].Detector, cfg.State.Detectors[0].Stride = method, stride
+		cfg.Mappings.State.Detectors[0].Detector, cfg.Mappings.State.Detectors[0].Stride = method, stride
 		p, stop := b.start(cfg)
 		waitFor(t, "all is committed", 20*time.Second, func() bool {
 			l := p.Status()

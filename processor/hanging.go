@@ -100,7 +100,7 @@ func (h *hanging) open(ctx context.Context) ([]kafka.OpenTransaction, error) {
 	for _, t := range h.topics.Changelogs() {
 		add(t)
 	}
-	return h.cfg.Client.OpenTransactions(ctx, h.cfg.Group, tps)
+	return h.cfg.Client.Cluster.OpenTransactions(ctx, h.cfg.Group, tps)
 }
 
 // end ends the hanging ones of some open transactions.
@@ -121,7 +121,7 @@ func (h *hanging) end(ctx context.Context, open []kafka.OpenTransaction) error {
 		if !ok {
 			continue
 		}
-		if err := h.cfg.Client.EndTransaction(ctx, o, commit); err != nil {
+		if err := h.cfg.Client.Cluster.EndTransaction(ctx, o, commit); err != nil {
 			return err
 		}
 		h.log.Warn("a hanging transaction was ended as its coordinator had decided", "topic", o.TP.Topic,

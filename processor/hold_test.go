@@ -85,7 +85,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := b.config("one")
-		cfg.Decoder, err = formats.NewDecoder(output.ReadingMapping, reg, formats.Options{Schemas: []string{output.ReadingSchema}})
+		cfg.Mappings.Decoder, err = formats.NewDecoder(output.ReadingMapping, reg, formats.Options{Schemas: []string{output.ReadingSchema}})
 		if err != nil {
 			t.Fatal(err)
 		}

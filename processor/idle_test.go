@@ -37,13 +37,13 @@ func (b *bench) quickReadings(n int) []kafkatest.Record {
 // idle is a configuration under which a partition without records is idle after 100 ms.
 func (b *bench) idle() Config {
 	b.t.Helper()
-	if err := b.client.CreateTopic(context.Background(), "anomalies", 1, 1, nil); err != nil {
+	if err := b.client.Admin.CreateTopic(context.Background(), "anomalies", 1, 1, nil); err != nil {
 		b.t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.IdleAfter = 100 * time.Millisecond
-	cfg.State.Detectors[0].Stride = 1
-	cfg.State.Reading.Lateness, cfg.State.Silence = 50_000, 400_000
+	cfg.Mappings.IdleAfter = 100 * time.Millisecond
+	cfg.Mappings.State.Detectors[0].Stride = 1
+	cfg.Mappings.State.Reading.Lateness, cfg.Mappings.State.Silence = 50_000, 400_000
 	cfg.Outputs[cycle.Anomalies] = "anomalies"
 	return cfg
 }
@@ -143,7 +143,7 @@ func TestNoIdlePartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := b.idle()
-	cfg.IdleAfter = 0
+	cfg.Mappings.IdleAfter = 0
 	b.run(cfg)
 	if opened, _ := b.silences(); opened > 0 {
 		t.Errorf("%d silences", opened)

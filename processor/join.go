@@ -63,18 +63,18 @@ func (pt *partition) addTo(c *cycle.Cycle[*partition], r *cycle.Result, bytes in
 
 // joined holds the counts of the state, which only grow, as of the last time that they joined a cycle.
 type joined struct {
-	state.Tally
+	tally state.Tally
 	names map[uint64]string // of the fields in Tally.Fields
 }
 
 // count sets the counts in c that are new since the last call.
 func (j *joined) count(s *state.State, by *rules.Reading, c *metrics.Counts) {
 	for i := range c.Outcomes {
-		c.Outcomes[i] = s.Counts[i] - j.Counts[i]
+		c.Outcomes[i] = s.Counts[i] - j.tally.Counts[i]
 	}
-	c.Evicted, c.Early = s.EvictedKeys-j.EvictedKeys, s.Early-j.Early
+	c.Evicted, c.Early = s.EvictedKeys-j.tally.EvictedKeys, s.Early-j.tally.Early
 	for id, n := range s.Fields {
-		if before := j.Fields[id]; n != before {
+		if before := j.tally.Fields[id]; n != before {
 			name, known := j.names[id]
 			if !known {
 				j.names = by.FieldNames()
@@ -88,7 +88,7 @@ func (j *joined) count(s *state.State, by *rules.Reading, c *metrics.Counts) {
 }
 
 // reset begins with the counts of a state that was restored or rolled back.
-func (j *joined) reset(s *state.State) { j.Tally = s.Tally.Copy() }
+func (j *joined) reset(s *state.State) { j.tally = s.Tally.Copy() }
 
 // showState shows the state as it is now to Status, and renews its limit of memory.
 func (f *folder) showState() {

@@ -114,8 +114,8 @@ func testLateReadings(t *testing.T, lateness int64) {
 	var h handovers
 	config := func() Config {
 		cfg := b.config("one")
-		cfg.Decoder, cfg.Numbered, cfg.Executor = dec, true, smallBatches{cfg.Executor}
-		cfg.State.SampleBits, cfg.State.Reading.Lateness, cfg.State.Reading.MaxJump = state.SeveralBits, lateness, 60e6
+		cfg.Mappings.Decoder, cfg.Numbered, cfg.Executor = dec, true, smallBatches{cfg.Executor}
+		cfg.Mappings.State.SampleBits, cfg.Mappings.State.Reading.Lateness, cfg.Mappings.State.Reading.MaxJump = state.SeveralBits, lateness, 60e6
 		h.record(&cfg)
 		return cfg
 	}

@@ -96,7 +96,7 @@ func TestLateIsLogged(t *testing.T) {
 			}
 			b.send(in...)
 			cfg := b.config("one")
-			cfg.State.Reading.Lateness = c.lateness
+			cfg.Mappings.State.Reading.Lateness = c.lateness
 			l := cfg.capture()
 			status := b.run(cfg)
 			if lines := l.with("WARN", "late records"); len(lines) != 1 || !strings.Contains(lines[0], "series=1 ") ||
@@ -132,7 +132,7 @@ func TestOneFastClock(t *testing.T) {
 		}
 		b.send(in...)
 		cfg := b.config("one")
-		cfg.State.Reading.Lateness, cfg.State.Reading.BySeries = 10e6, bySeries
+		cfg.Mappings.State.Reading.Lateness, cfg.Mappings.State.Reading.BySeries = 10e6, bySeries
 		l := cfg.capture()
 		status := b.run(cfg)
 		late, lines := int64(0), 0
@@ -161,7 +161,7 @@ func TestReleasedEarly(t *testing.T) {
 	}
 	b.send(in...)
 	cfg := b.config("one")
-	cfg.State.Reading.Lateness, cfg.State.Reading.MaxHeld, cfg.Metrics = 60e6, 10, cycle.NewMetrics()
+	cfg.Mappings.State.Reading.Lateness, cfg.Mappings.State.Reading.MaxHeld, cfg.Metrics = 60e6, 10, cycle.NewMetrics()
 	status := b.run(cfg)
 	if len(status) != 1 || status[0].Held != 10 {
 		t.Errorf("status %+v, 10 are to be held", status)

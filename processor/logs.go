@@ -90,7 +90,7 @@ func (l *restoreLogs) Read(ctx context.Context, tp kafka.TP, from, to int64, fn 
 func (l *restoreLogs) List(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		m, err := l.Client.ListOffsets(cctx, []kafka.TP{tp}, at)
+		m, err := l.Client.Offsets.ListOffsets(cctx, []kafka.TP{tp}, at)
 		cancel()
 		if err == nil {
 			l.Trouble.Over(l.Log, "offsets "+tp.Topic)

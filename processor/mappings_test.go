@@ -23,7 +23,7 @@ func TestMappingsRestored(t *testing.T) {
 	}
 	wide := b.c.Topic(t, "wide", 2)
 	for _, name := range []string{"g-" + wide, "alone-" + wide, "alone-" + b.input} {
-		err := b.client.CreateTopic(t.Context(), name+"-changelog", 2, 1, map[string]string{"cleanup.policy": "compact"})
+		err := b.client.Admin.CreateTopic(t.Context(), name+"-changelog", 2, 1, map[string]string{"cleanup.policy": "compact"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,19 +46,19 @@ func TestMappingsRestored(t *testing.T) {
 		cfg := b.config("one") // static: it has its partitions back at once
 		cfg.Group, cfg.Topics = group, topics
 		cfg.Changelog = func(topic string) string { return group + "-" + topic + "-changelog" }
-		st := *cfg.State
+		st := *cfg.Mappings.State
 		st.SampleBits, st.Reading.Lateness = state.SeveralBits, 400_000
 		st.Reading.Fields, st.Reading.Series = []string{"a", "b"}, true
 		own := &Mapping{Name: "WIDE", Decoder: dec, State: &st}
-		cfg.ByName, cfg.NameOf = map[string]*Mapping{"WIDE": own}, func(topic string) string {
+		cfg.Mappings.ByName, cfg.Mappings.NameOf = map[string]*Mapping{"WIDE": own}, func(topic string) string {
 			if topic == wide {
 				return "WIDE"
 			}
 			return ""
 		}
 		if len(topics) == 1 && topics[0] == wide { // as a worker that has these settings as its own
-			cfg.Mapping, cfg.ByName, cfg.NameOf = *own, nil, nil
-			cfg.Mapping.Name = ""
+			cfg.Mappings.Mapping, cfg.Mappings.ByName, cfg.Mappings.NameOf = *own, nil, nil
+			cfg.Mappings.Mapping.Name = ""
 		}
 		h.record(&cfg)
 		return cfg

@@ -96,7 +96,7 @@ func (m *missing) look(ctx context.Context) {
 			names[t.input] = true
 		}
 	}
-	infos, err := m.cfg.Client.Topics(ctx, slices.Collect(maps.Keys(names))...)
+	infos, err := m.cfg.Client.Admin.Topics(ctx, slices.Collect(maps.Keys(names))...)
 	if err != nil {
 		return // fetches and commits say what is wrong with the brokers
 	}
@@ -114,7 +114,7 @@ func (m *missing) look(ctx context.Context) {
 			continue
 		case info.Exists:
 			err = m.narrower(t, info.Partitions)
-		case !m.cfg.Client.Unknown(ctx, t.name): // not every broker knows it yet
+		case !m.cfg.Client.Admin.Unknown(ctx, t.name): // not every broker knows it yet
 			continue
 		default:
 			err = m.deleted(ctx, t)

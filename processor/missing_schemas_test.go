@@ -82,7 +82,7 @@ func (r *registryServer) config(b *bench, grace time.Duration) Config {
 		b.t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.Decoder, err = formats.NewDecoder(output.ReadingMapping, reg, formats.Options{Schemas: []string{output.ReadingSchema}})
+	cfg.Mappings.Decoder, err = formats.NewDecoder(output.ReadingMapping, reg, formats.Options{Schemas: []string{output.ReadingSchema}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -277,15 +277,15 @@ func TestMissingKeySchema(t *testing.T) {
 	var restored []byte
 	start := func() (*Processor, func(error)) {
 		cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}}})
-		cfg.State.Reading.Key = "@key.sensor"
+		cfg.Mappings.State.Reading.Key = "@key.sensor"
 		reg, err := registry.New(registry.Config{URLs: []string{r.URL}, NegativeTTL: 200 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cfg.Decoder, err = NewDecoder(&cfg.State.Reading, reg, nil); err != nil {
+		if cfg.Mappings.Decoder, err = NewDecoder(&cfg.Mappings.State.Reading, reg, nil); err != nil {
 			t.Fatal(err)
 		}
-		cfg.Former = nil
+		cfg.Mappings.Former = nil
 		cfg.ReplayLimit = time.Hour
 		cfg.export = func(_ kafka.TP, again bool, _ int64, s []byte) {
 			mu.Lock()

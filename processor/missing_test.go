@@ -16,7 +16,7 @@ import (
 // infos describes topics by the brokers.
 func (b *bench) infos(names ...string) map[string]kafka.TopicInfo {
 	b.t.Helper()
-	infos, err := b.client.Topics(context.Background(), names...)
+	infos, err := b.client.Admin.Topics(context.Background(), names...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func (b *bench) remake(topic string, partitions int) {
 	b.t.Helper()
 	err := b.c.Admin().DeleteTopic(context.Background(), topic)
 	if err == nil && partitions > 0 {
-		err = b.client.CreateTopic(context.Background(), topic, partitions, 1, nil)
+		err = b.client.Admin.CreateTopic(context.Background(), topic, partitions, 1, nil)
 	}
 	if err != nil {
 		b.t.Fatal(err)
@@ -109,11 +109,11 @@ func newKafkaBench(t *testing.T, partitions int, dead map[string]string, in ...s
 		if output == cycle.DeadLetters {
 			configs = dead
 		}
-		must(t, client.CreateTopic(t.Context(), cfg.Outputs[output], 1, 1, configs))
+		must(t, client.Admin.CreateTopic(t.Context(), cfg.Outputs[output], 1, 1, configs))
 	}
 	changelog := cfg.Group + "-changelog"
 	cfg.Changelog = func(string) string { return changelog }
-	must(t, client.CreateTopic(t.Context(), changelog, partitions, 1, map[string]string{"cleanup.policy": "compact"}))
+	must(t, client.Admin.CreateTopic(t.Context(), changelog, partitions, 1, map[string]string{"cleanup.policy": "compact"}))
 	return b, cfg
 }
 
@@ -122,8 +122,8 @@ func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
 	scores, group := cfg.Outputs[cycle.Scores], cfg.Group
 	b.remake(scores, 3)
 	cfg.Guarantee = d.guarantee
-	cfg.State.Detectors[0].Stride = 1 // a score for each record
-	create := make(chan struct{})     // closed: the topic may be created
+	cfg.Mappings.State.Detectors[0].Stride = 1 // a score for each record
+	create := make(chan struct{})              // closed: the topic may be created
 	if d.allowed {
 		cfg.CreateOutput = func(ctx context.Context, output cycle.Output, partitions int) error {
 			select {
@@ -131,7 +131,7 @@ func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			return b.client.CreateTopic(ctx, cfg.Outputs[output], partitions, 1, nil)
+			return b.client.Admin.CreateTopic(ctx, cfg.Outputs[output], partitions, 1, nil)
 		}
 	}
 	log := cfg.capture()
@@ -159,7 +159,7 @@ func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
 		t.Errorf("NotReady: %v", err)
 	}
 	if !d.allowed {
-		if err := b.client.CreateTopic(context.Background(), scores, 3, 1, nil); err != nil {
+		if err := b.client.Admin.CreateTopic(context.Background(), scores, 3, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestChangelogDeleted(t *testing.T) {
 	if b.infos(changelog)[changelog].Exists {
 		t.Error("the changelog is there again")
 	}
-	if err := b.client.CreateTopic(context.Background(), changelog, 2, 1, nil); err != nil {
+	if err := b.client.Admin.CreateTopic(context.Background(), changelog, 2, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("the changelog exists again, without the state")) == 1 })
@@ -254,7 +254,7 @@ func TestOutputNarrower(t *testing.T) {
 	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("fewer partitions than before")) == 1 })
 	waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
 	b.produce(300)
-	if err := b.client.CreatePartitions(context.Background(), "scores", 3); err != nil {
+	if err := b.client.Admin.CreatePartitions(context.Background(), "scores", 3); err != nil {
 		t.Fatal(err)
 	}
 	b.allCommitted("g")

@@ -46,7 +46,7 @@ func TestPanicOfOnePartition(t *testing.T) {
 			config := func(group string) Config {
 				cfg := b.config("")
 				cfg.Group, cfg.Guarantee, cfg.ReplayLimit = group, guarantee, time.Nanosecond
-				cfg.State.Detectors[0].Detector = explosive{cfg.State.Detectors[0].Detector, &armed}
+				cfg.Mappings.State.Detectors[0].Detector = explosive{cfg.Mappings.State.Detectors[0].Detector, &armed}
 				cfg.Changelog = func(topic string) string { return group + "-" + topic + "-changelog" }
 				cfg.export = func(tp kafka.TP, was bool, _ int64, state []byte) {
 					mu.Lock()
@@ -102,7 +102,7 @@ func TestPanicOfOnePartition(t *testing.T) {
 			if guarantee == ExactlyOnce {
 				b.ledger() // no score twice
 			}
-			if err := b.client.CreateTopic(context.Background(), "h-"+b.input+"-changelog", 3, 1, nil); err != nil {
+			if err := b.client.Admin.CreateTopic(context.Background(), "h-"+b.input+"-changelog", 3, 1, nil); err != nil {
 				t.Fatal(err)
 			}
 			b.run(config("h"))

@@ -108,7 +108,7 @@ type host struct {
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {
-	cfg, m := h.cfg, h.cfg.ForTopic(tp.Topic)
+	cfg, m := h.cfg, h.cfg.Mappings.ForTopic(tp.Topic)
 	pt := &partition{
 		host: h, tp: tp, mapping: m, log: h.log.With("topic", tp.Topic, "partition", tp.Partition),
 		status:   newPartitionStatus(tp, m.State.Reading.Lateness),

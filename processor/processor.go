@@ -56,7 +56,7 @@ type Config struct {
 	Session, Rebalance, Heartbeat time.Duration
 	Drain                         time.Duration // how long a drain may take; 0: as long as a rebalance
 
-	MappingSet // how the records of each input topic become samples
+	Mappings MappingSet // how the records of each input topic become samples
 
 	// Numbered says that records of some topic are arrays of readings: scores and anomalies have the number of their sample.
 	Numbered bool
@@ -160,7 +160,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	if err = errors.Join(err, logs.open(ctx)); err != nil {
 		return nil, err
 	}
-	p.cfg.EditStates(func(st *state.Config) {
+	p.cfg.Mappings.EditStates(func(st *state.Config) {
 		st.Blocks = cfg.Outputs[cycle.Blocks] != ""
 		for _, t := range topics.Changelogs() {
 			st.MaxRecord = min(cmp.Or(st.MaxRecord, state.MaxRecord), max(t.BatchBytes-256, cycle.LeastBatch/2))

@@ -53,11 +53,11 @@ func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
 	t.Cleanup(func() { client.Close() })
 	b.client = client
 	for _, name := range []string{"scores", "dlq", "late"} {
-		if err := client.CreateTopic(context.Background(), name, 1, 1, nil); err != nil {
+		if err := client.Admin.CreateTopic(context.Background(), name, 1, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := client.CreateTopic(context.Background(), "g-"+b.input+"-changelog", partitions, 1,
+	if err := client.Admin.CreateTopic(context.Background(), "g-"+b.input+"-changelog", partitions, 1,
 		map[string]string{"cleanup.policy": "compact"}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (b *bench) config(instance string) Config {
 	return Config{
 		Client: b.client, Group: "g", InstanceID: instance, Topics: []string{b.input}, Start: StartEarliest,
 		Session: 10 * time.Second, Rebalance: 10 * time.Second, Heartbeat: 100 * time.Millisecond,
-		MappingSet: MappingSet{Mapping: Mapping{Decoder: dec, State: &state}}, Executor: detectors.NewCPU(1),
+		Mappings: MappingSet{Mapping: Mapping{Decoder: dec, State: &state}}, Executor: detectors.NewCPU(1),
 		TransactionTimeout: 10 * time.Second, ReplayLimit: 300 * time.Millisecond,
 		SchemaIDs:       cycle.SchemaIDs{cycle.Scores: -1, cycle.Anomalies: -1},
 		Outputs:         cycle.TopicNames{cycle.Scores: "scores", cycle.DeadLetters: "dlq", cycle.Late: "late"},

@@ -47,8 +47,9 @@ func TestReadingsRestored(t *testing.T) {
 	var h handovers
 	config := func() Config {
 		cfg := b.config("one") // static: it has its partitions back at once
-		cfg.Decoder, cfg.Numbered = dec, true
-		cfg.State.SampleBits, cfg.State.Reading.Lateness, cfg.State.Reading.MaxJump, cfg.State.MaxKeys = state.SeveralBits, 400_000, 60e6, 5
+		cfg.Mappings.Decoder, cfg.Numbered = dec, true
+		st := cfg.Mappings.State
+		st.SampleBits, st.Reading.Lateness, st.Reading.MaxJump, st.MaxKeys = state.SeveralBits, 400_000, 60e6, 5
 		h.record(&cfg)
 		return cfg
 	}

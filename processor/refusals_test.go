@@ -149,7 +149,7 @@ func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := b.config("")
-			cfg.State.Reading.Lateness = 1
+			cfg.Mappings.State.Reading.Lateness = 1
 			topics := []string{"dlq", "late"}
 			if rekey {
 				b.makeKeyed(1, nil)

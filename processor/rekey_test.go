@@ -20,7 +20,7 @@ import (
 func (b *bench) makeKeyed(partitions int, configs map[string]string) {
 	b.t.Helper()
 	for name, c := range map[string]map[string]string{"rekey": configs, "g-rekey-changelog": {"cleanup.policy": "compact"}} {
-		if err := b.client.CreateTopic(b.t.Context(), name, partitions, 1, c); err != nil {
+		if err := b.client.Admin.CreateTopic(b.t.Context(), name, partitions, 1, c); err != nil {
 			b.t.Fatal(err)
 		}
 	}

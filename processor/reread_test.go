@@ -98,17 +98,17 @@ func (b *bench) rereadRecords(n int) {
 func (b *bench) reread(reading rules.Reading) Config {
 	b.t.Helper()
 	cfg := b.config("one")
-	cfg.State.Reading, cfg.State.Dim = reading, reading.Dim()
+	cfg.Mappings.State.Reading, cfg.Mappings.State.Dim = reading, reading.Dim()
 	columns, err := ReadingPaths(&reading).Columns([]string{"a"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	cfg.State.Windows = []series.WindowConfig{{Columns: columns, Fingerprint: 1}}
-	cfg.State.Detectors[0].Stride = 1
-	if cfg.Decoder, err = NewDecoder(&reading, nil, nil); err != nil {
+	cfg.Mappings.State.Windows = []series.WindowConfig{{Columns: columns, Fingerprint: 1}}
+	cfg.Mappings.State.Detectors[0].Stride = 1
+	if cfg.Mappings.Decoder, err = NewDecoder(&reading, nil, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	cfg.Former = func(r *rules.Reading) (schemas.Decoder, error) { return NewDecoder(r, nil, nil) }
+	cfg.Mappings.Former = func(r *rules.Reading) (schemas.Decoder, error) { return NewDecoder(r, nil, nil) }
 	cfg.ReplayLimit = 30 * time.Second
 	return cfg
 }

@@ -41,7 +41,7 @@ func TestRiseIsLogged(t *testing.T) {
 	}
 	configure := func() Config {
 		cfg := b.config("one")
-		d := &cfg.State.Detectors[0]
+		d := &cfg.Mappings.State.Detectors[0]
 		d.Detector, d.Stride = value, 1
 		d.Threshold = &threshold.Params{Kind: threshold.Mean, Value: 2, History: 64, Warmup: 10}
 		cfg.ReplayLimit = time.Hour

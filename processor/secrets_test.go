@@ -87,7 +87,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Decoder = dec
+		cfg.Mappings.Decoder = dec
 		l := new(logLines)
 		cfg.Log = slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		cfg.ReplayLimit = time.Nanosecond
@@ -114,7 +114,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 
 	// Without a bare schema a value has to begin with a framing.
 	var reading schemas.Reading
-	err = b.config("").Decoder.Decode(context.Background(), nil, []byte(secret), 0, nil, &reading)
+	err = b.config("").Mappings.Decoder.Decode(context.Background(), nil, []byte(secret), 0, nil, &reading)
 	check("the error of a framing", fmt.Sprint(err))
 
 	// State that cannot be read.

@@ -133,7 +133,7 @@ func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kaf
 
 // committed reads stable offsets once: of the group, or else of the one before it.
 func (s *session) committed(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
-	offs, err := s.cfg.Client.Committed(ctx, s.cfg.Group, tps)
+	offs, err := s.cfg.Client.Offsets.Committed(ctx, s.cfg.Group, tps)
 	if err != nil || s.cfg.Predecessor == "" {
 		return offs, err
 	}
@@ -146,7 +146,7 @@ func (s *session) committed(ctx context.Context, tps []kafka.TP) (map[kafka.TP]k
 	if len(none) == 0 {
 		return offs, nil
 	}
-	before, err := s.cfg.Client.Committed(ctx, s.cfg.Predecessor, none)
+	before, err := s.cfg.Client.Offsets.Committed(ctx, s.cfg.Predecessor, none)
 	maps.Copy(offs, before)
 	return offs, err
 }

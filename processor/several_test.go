@@ -19,11 +19,11 @@ func TestSwitchedToSeveral(t *testing.T) {
 			b := newBench(t, 1)
 			config := func(bits uint8) Config {
 				cfg := b.config("one")
-				state := *cfg.State
+				state := *cfg.Mappings.State
 				state.SampleBits = bits
 				state.Detectors = slices.Clone(state.Detectors)
 				state.Detectors[0].Stride = 1 // no sample waits
-				cfg.State, cfg.ReplayLimit = &state, time.Nanosecond
+				cfg.Mappings.State, cfg.ReplayLimit = &state, time.Nanosecond
 				return cfg
 			}
 			b.produce(300)

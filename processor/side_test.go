@@ -17,7 +17,7 @@ func TestSidePartitions(t *testing.T) {
 	b := newBench(t, 3)
 	ctx := context.Background()
 	for _, name := range []string{"dead5", "late5"} {
-		if err := b.client.CreateTopic(ctx, name, 5, 1, nil); err != nil {
+		if err := b.client.Admin.CreateTopic(ctx, name, 5, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -116,7 +116,7 @@ func TestChangelogLost(t *testing.T) {
 			if err := b.c.Admin().DeleteTopic(b.t.Context(), b.changelog()); err != nil {
 				return err
 			}
-			return b.client.CreateTopic(b.t.Context(), b.changelog(), 1, 1, map[string]string{"cleanup.policy": "compact"})
+			return b.client.Admin.CreateTopic(b.t.Context(), b.changelog(), 1, 1, map[string]string{"cleanup.policy": "compact"})
 		},
 		"its first records": func(b *bench) error {
 			return b.c.Admin().DeleteRecords(b.t.Context(), b.changelog(), 0, 2) // behind the first transaction's marker
@@ -337,7 +337,7 @@ func TestSettingsOutgrowTopic(t *testing.T) {
 	}
 	b.produce(300)
 	cfg := b.config("")
-	cfg.Settings = []StateSettings{{Detector: "level", Window: 1, Params: 2,
+	cfg.Mappings.Settings = []StateSettings{{Detector: "level", Window: 1, Params: 2,
 		Fields: []StoredSetting{{Name: "KEY", Value: strings.Repeat("k", 3000)}}}}
 	b.run(cfg)
 	b.run(cfg)

@@ -45,7 +45,7 @@ func (b *bench) say(offset, until int64) {
 // operated is a configuration that stops above 5 of 20 records and follows the feedback topic.
 func (b *bench) operated() Config {
 	b.t.Helper()
-	if err := b.client.CreateTopic(context.Background(), "said", 1, 1, feedback.Configs); err != nil {
+	if err := b.client.Admin.CreateTopic(context.Background(), "said", 1, 1, feedback.Configs); err != nil {
 		b.t.Fatal(err)
 	}
 	cfg := b.config("one")
@@ -54,7 +54,7 @@ func (b *bench) operated() Config {
 	done := make(chan struct{})
 	go func() { defer close(done); reader.Run(ctx) }()
 	b.t.Cleanup(func() { cancel(); <-done })
-	cfg.StopAbove, cfg.Resume = cycle.DeadLetterLimit{Most: 5, Of: 20}, reader.Resume
+	cfg.Mappings.StopAbove, cfg.Resume = cycle.DeadLetterLimit{Most: 5, Of: 20}, reader.Resume
 	return cfg
 }
 
@@ -129,7 +129,7 @@ func TestStopAbove(t *testing.T) {
 func (b *bench) commitOf(partition int32) kafka.Offset {
 	b.t.Helper()
 	tp := kafka.TP{Topic: b.input, Partition: partition}
-	offs, err := b.client.Committed(context.Background(), "g", []kafka.TP{tp})
+	offs, err := b.client.Offsets.Committed(context.Background(), "g", []kafka.TP{tp})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestStopAboveOfMissingSchema(t *testing.T) {
 	b.produceTo(0, 10)
 	operated := b.operated()
 	p, stop := r.start(b, 100*time.Millisecond, func(cfg *Config) {
-		cfg.StopAbove, cfg.Resume = cycle.DeadLetterLimit{Most: 1, Of: 20}, operated.Resume
+		cfg.Mappings.StopAbove, cfg.Resume = cycle.DeadLetterLimit{Most: 1, Of: 20}, operated.Resume
 	})
 	b.paused(p, 11)
 	if n := len(b.dead()); n != 1 {

@@ -46,7 +46,7 @@ func storedBench(t *testing.T) (*bench, Config) {
 	b := newBench(t, 1)
 	b.input = storedTopic
 	for _, name := range []string{storedTopic, "anomalies", "g-" + storedTopic + "-changelog"} {
-		if err := b.client.CreateTopic(t.Context(), name, 1, 1, nil); err != nil {
+		if err := b.client.Admin.CreateTopic(t.Context(), name, 1, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,10 +55,10 @@ func storedBench(t *testing.T) (*bench, Config) {
 	cfg.Outputs[cycle.Anomalies] = "anomalies"
 	params := threshold.New(threshold.Quantile, 0.9)
 	params.History = 32
-	d := &cfg.State.Detectors[0]
+	d := &cfg.Mappings.State.Detectors[0]
 	d.Threshold, d.Events = &params, &anomaly.Policy{OpenAfter: 1, CloseAfter: 2, Release: 1, UpdateEvery: 3}
-	cfg.Settings = []StateSettings{{Detector: d.Name, Window: 1, Params: 2, Fields: []StoredSetting{{Name: "value_fields", Value: "value"}},
-		Op: []StoredSetting{{Name: "window", Value: "8"}}}}
+	cfg.Mappings.Settings = []StateSettings{{Detector: d.Name, Window: 1, Params: 2,
+		Fields: []StoredSetting{{Name: "value_fields", Value: "value"}}, Op: []StoredSetting{{Name: "window", Value: "8"}}}}
 	return b, cfg
 }
 

@@ -101,8 +101,8 @@ func TestPoisonTime(t *testing.T) {
 		name   string
 		change func(cfg *Config)
 	}{
-		{"lateness", func(cfg *Config) { cfg.State.Reading.Lateness = 1e6 }},
-		{"ttl", func(cfg *Config) { cfg.State.TTL = 24 * 60 * minute }},
+		{"lateness", func(cfg *Config) { cfg.Mappings.State.Reading.Lateness = 1e6 }},
+		{"ttl", func(cfg *Config) { cfg.Mappings.State.TTL = 24 * 60 * minute }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, 1)
@@ -111,9 +111,9 @@ func TestPoisonTime(t *testing.T) {
 			b.produce(1000)
 			configure := func() Config {
 				cfg := b.config("one")
-				cfg.State.Reading.MaxFuture = time.Hour.Microseconds()
+				cfg.Mappings.State.Reading.MaxFuture = time.Hour.Microseconds()
 				c.change(&cfg)
-				cfg.State.Reading.MaxJump = 10 * minute
+				cfg.Mappings.State.Reading.MaxJump = 10 * minute
 				return cfg
 			}
 			cfg := configure()
@@ -152,7 +152,7 @@ func TestSuspectsInTheLog(t *testing.T) {
 	b := newBench(t, 1)
 	run := func() *logLines {
 		cfg := b.config("one")
-		cfg.State.Reading.MaxJump = 10 * minute
+		cfg.Mappings.State.Reading.MaxJump = 10 * minute
 		l := cfg.capture()
 		b.run(cfg)
 		return l
@@ -184,7 +184,7 @@ func TestSuspectIsHandedOver(t *testing.T) {
 	b := newBench(t, 1)
 	configure := func() Config {
 		cfg := b.config("one")
-		cfg.State.Reading.MaxJump = 10 * minute
+		cfg.Mappings.State.Reading.MaxJump = 10 * minute
 		return cfg
 	}
 	b.produce(200)
@@ -211,7 +211,7 @@ func TestSuspectIsLost(t *testing.T) {
 	b := newBench(t, 1)
 	configure := func() Config {
 		cfg := b.config("one")
-		cfg.State.Reading.MaxJump = 10 * minute
+		cfg.Mappings.State.Reading.MaxJump = 10 * minute
 		return cfg
 	}
 	b.produce(200)

@@ -29,7 +29,7 @@ func TestThresholdsOfSeveralWorkers(t *testing.T) {
 	} {
 		b.produce(1500)
 		cfg := b.config("one")
-		cfg.State.Detectors[0].Threshold = &params
+		cfg.Mappings.State.Detectors[0].Threshold = &params
 		if i != 2 {
 			cfg.ReplayLimit = time.Hour // the next one replays all
 		}

@@ -38,13 +38,14 @@ func TestUndecided(t *testing.T) {
 			must(b.t, b.c.Admin().AddPartitions(b.t.Context(), other, 2))
 		}, 1, "state_lost"},
 		{"narrower", false, func(b *bench, _ *Processor, other string) {
-			must(b.t, b.client.CreatePartitions(b.t.Context(), "g-"+other+"-changelog", 2))
+			must(b.t, b.client.Admin.CreatePartitions(b.t.Context(), "g-"+other+"-changelog", 2))
 		}, 0, "worker state reset"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, 1)
 			other := b.c.Topic(t, "other", 1)
-			if err := b.client.CreateTopic(t.Context(), "g-"+other+"-changelog", 1, 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+			configs := map[string]string{"cleanup.policy": "compact"}
+			if err := b.client.Admin.CreateTopic(t.Context(), "g-"+other+"-changelog", 1, 1, configs); err != nil {
 				t.Fatal(err)
 			}
 			in := func(topic string, n int) {
@@ -61,7 +62,7 @@ func TestUndecided(t *testing.T) {
 				cfg.ReplayLimit = time.Nanosecond
 				cfg.Hooks.MetadataInterval = 200 * time.Millisecond
 				cfg.FindTopics = func(ctx context.Context) ([]string, error) {
-					infos, err := b.client.Topics(ctx)
+					infos, err := b.client.Admin.Topics(ctx)
 					found := []string{b.input, other}
 					return slices.DeleteFunc(found, func(name string) bool { return !infos[name].Exists }), err
 				}

@@ -132,7 +132,7 @@ func readAnomalies(ctx context.Context, client *kafka.Client, topic string, stre
 	if len(tps) == 0 {
 		return fmt.Errorf("there is no topic %s", topic)
 	}
-	ends, err := client.ListStable(ctx, tps)
+	ends, err := client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return err
 	}

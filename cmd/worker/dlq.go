@@ -461,7 +461,7 @@ func (d *dlqTool) redrive(ctx context.Context) error {
 	if r.Schema, r.First, err = d.schema(ctx); err != nil {
 		return err
 	}
-	infos, err := d.client.Topics(ctx, r.Sources...)
+	infos, err := d.client.Admin.Topics(ctx, r.Sources...)
 	if err != nil {
 		return fmt.Errorf("dlq: %w", err)
 	}

@@ -453,7 +453,7 @@ func (t terminal) withFeedback(ctx context.Context, c *config.Config, name strin
 
 // write writes a record and says so.
 func (ft *feedbackTool) write(ctx context.Context, f *output.Feedback) error {
-	before, err := ft.topic.Client.Topics(ctx, ft.topic.Name)
+	before, err := ft.topic.Client.Admin.Topics(ctx, ft.topic.Name)
 	if err == nil {
 		err = ft.topic.Say(ctx, f)
 	}
@@ -561,7 +561,7 @@ func (ft *feedbackTool) list(ctx context.Context, anomalies, asJSON bool) error 
 			continue
 		}
 		over := ""
-		if isMute && rule.To != rules.Forever && rule.To < time.Now().UnixMicro() {
+		if isMute && rule.Rule.To != rules.Forever && rule.Rule.To < time.Now().UnixMicro() {
 			over = " (over)"
 		}
 		where := cmp.Or(f.Topic, "all")

@@ -273,7 +273,7 @@ func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *gener
 	if o.LabelsTopic != "" {
 		topics = append(topics, o.LabelsTopic)
 	}
-	if to.topics, err = client.Topics(ctx, topics...); err != nil {
+	if to.topics, err = client.Admin.Topics(ctx, topics...); err != nil {
 		return nil, fmt.Errorf("generate: look up %s: %w", strings.Join(topics, ", "), err)
 	}
 	for _, topic := range topics {
@@ -284,11 +284,11 @@ func (o *generateOptions) open(ctx context.Context, c *config.Config) (to *gener
 			}
 			to.empty = to.empty && records == 0
 		}
-		if err := client.CreateTopic(ctx, topic, o.partitions, o.replication, nil); err != nil {
+		if err := client.Admin.CreateTopic(ctx, topic, o.partitions, o.replication, nil); err != nil {
 			return nil, fmt.Errorf("generate: create topic %s: %w", topic, err)
 		}
 	}
-	if to.topics, err = client.Topics(ctx, topics...); err != nil {
+	if to.topics, err = client.Admin.Topics(ctx, topics...); err != nil {
 		return nil, fmt.Errorf("generate: look up %s: %w", strings.Join(topics, ", "), err)
 	}
 	reg, err := c.NewRegistry()
@@ -321,11 +321,11 @@ func onlyGenerated(ctx context.Context, client *kafka.Client, topic kafka.TopicI
 	for p := range topic.Partitions {
 		tps = append(tps, kafka.TP{Topic: topic.Name, Partition: int32(p)})
 	}
-	first, err := client.ListOffsets(ctx, tps, kafka.Earliest)
+	first, err := client.Offsets.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
 		return 0, fmt.Errorf("generate: first offsets of %s: %w", topic.Name, err)
 	}
-	end, err := client.ListStable(ctx, tps)
+	end, err := client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return 0, fmt.Errorf("generate: last offsets of %s: %w", topic.Name, err)
 	}

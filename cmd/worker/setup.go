@@ -61,14 +61,14 @@ func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logg
 	defer client.Close()
 	if o.inputPartitions > 0 {
 		for _, topic := range c.Inputs() {
-			have, err := client.Topics(ctx, topic)
+			have, err := client.Admin.Topics(ctx, topic)
 			if err != nil {
 				return fmt.Errorf("look up topic %q: %w", topic, err)
 			}
 			if have[topic].Exists {
 				continue
 			}
-			if err := client.CreateTopic(ctx, topic, o.inputPartitions, o.inputReplication, nil); err != nil {
+			if err := client.Admin.CreateTopic(ctx, topic, o.inputPartitions, o.inputReplication, nil); err != nil {
 				return fmt.Errorf("create input topic %q: %w", topic, err)
 			}
 			log.Info("created topic", "topic", topic, "partitions", o.inputPartitions)

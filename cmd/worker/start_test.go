@@ -39,7 +39,7 @@ func TestMissingInputTopic(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		if all, err := client.Topics(t.Context()); err != nil || all[missing].Exists || !all[input].Exists {
+		if all, err := client.Admin.Topics(t.Context()); err != nil || all[missing].Exists || !all[input].Exists {
 			t.Errorf("the topic was made (%v)", err)
 		}
 	})

@@ -88,11 +88,11 @@ func TestTopicsForInput(t *testing.T) {
 // wantTopic requires of a topic its number of partitions, and room for a record of 3 MB with what an output adds to it.
 func wantTopic(t *testing.T, client *kafka.Client, name string, partitions int) {
 	t.Helper()
-	infos, err := client.Topics(t.Context(), name)
+	infos, err := client.Admin.Topics(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf, err := client.TopicConfig(t.Context(), name)
+	conf, err := client.Admin.TopicConfig(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func topicsOf(t *testing.T, c *kafkatest.Cluster) string {
 	client, err := kafka.Open(t.Context(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 	must(t, err)
 	defer client.Close()
-	infos, err := client.Topics(t.Context())
+	infos, err := client.Admin.Topics(t.Context())
 	must(t, err)
 	return strings.Join(slices.Sorted(maps.Keys(infos)), " ")
 }

@@ -55,7 +55,7 @@ func (s *State) Append(b []byte) []byte {
 	if l.open {
 		b = binary.AppendUvarint(binary.AppendVarint(b, l.ended), uint64(l.count))
 	}
-	return l.Anomaly.Append(b)
+	return l.anomaly.Append(b)
 }
 
 // Decode reads what Append wrote.
@@ -76,12 +76,12 @@ func Decode(d *changelog.Decoder) (s State) {
 		if open {
 			l.ended, l.count = d.Int(), d.Uint32()
 		}
-		l.Anomaly = DecodeAnomaly(d)
-		if open == pending || open != (l.Revision > 0) || open && s.group != nil || !open && l.Group != nil {
+		l.anomaly = DecodeAnomaly(d)
+		if open == pending || open != (l.anomaly.Revision > 0) || open && s.group != nil || !open && l.anomaly.Group != nil {
 			d.Fail()
 		}
 		if s.life = l; open {
-			s.group = l.Group
+			s.group = l.anomaly.Group
 		}
 	}
 	if d.Bad {

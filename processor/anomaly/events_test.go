@@ -678,11 +678,11 @@ func decoded(b []byte) (s State, rest []byte, err error) {
 
 // FuzzDecode: any bytes are refused or written again as they were read.
 func FuzzDecode(f *testing.F) {
-	s := State{life: &life{open: true, Anomaly: Anomaly{Revision: 3, Expected: []float64{1, 2}}}}
+	s := State{life: &life{open: true, anomaly: Anomaly{Revision: 3, Expected: []float64{1, 2}}}}
 	f.Add(s.Append(nil))
-	s.life.Like = &Like{Bounds: NoBounds(2), Count: 3, Labels: [][16]byte{{1}}}
+	s.life.anomaly.Like = &Like{Bounds: NoBounds(2), Count: 3, Labels: [][16]byte{{1}}}
 	f.Add(s.Append(nil))
-	s.remember(&s.life.Anomaly)
+	s.remember(&s.life.anomaly)
 	f.Add(s.Append(nil))
 	g := State{group: &Group{Since: -5}}
 	f.Add(g.Append(nil))

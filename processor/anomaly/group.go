@@ -17,7 +17,7 @@ type Group struct {
 func (s *State) Group() *Group { return s.group }
 
 // SetGroup sets the group of the anomaly that Step has just opened, nil for none.
-func (s *State) SetGroup(g *Group) { s.group, s.life.Group = g, g }
+func (s *State) SetGroup(g *Group) { s.group, s.life.anomaly.Group = g, g }
 
 func (g *Group) append(b []byte) []byte {
 	return binary.AppendVarint(append(b, g.ID[:]...), g.Since)

@@ -62,7 +62,7 @@ func (s *State) KeepMember(m *MemberScore, values func(field int, last *Range) R
 	field, last := Largest(m.Contribution), s.lastRange(m.Member)
 	switch {
 	case last == nil:
-	case s.Open() && s.life.Leader != nil && s.life.Leader.Member == m.Member:
+	case s.Open() && s.life.anomaly.Leader != nil && s.life.anomaly.Leader.Member == m.Member:
 		field = last.Field
 	case last.Field != field:
 		last = nil
@@ -83,8 +83,8 @@ func (s *State) lastRange(member string) *Range {
 			return m.Range
 		}
 	}
-	if s.life != nil && s.life.Leader != nil && s.life.Leader.Member == member {
-		return s.life.Range
+	if s.life != nil && s.life.anomaly.Leader != nil && s.life.anomaly.Leader.Member == member {
+		return s.life.anomaly.Range
 	}
 	return nil
 }
@@ -169,37 +169,37 @@ func (l *life) listen(in *Input) {
 	if highest == nil {
 		return
 	}
-	if l.Leader == nil || !l.open && l.Leader.Member != highest.Member && in.Score > l.PeakScore {
-		l.Leader, l.Range = &Leader{Member: highest.Member, Score: float32(math.Inf(-1))}, nil
+	if l.anomaly.Leader == nil || !l.open && l.anomaly.Leader.Member != highest.Member && in.Score > l.anomaly.PeakScore {
+		l.anomaly.Leader, l.anomaly.Range = &Leader{Member: highest.Member, Score: float32(math.Inf(-1))}, nil
 	}
-	v := *l.Leader
+	v := *l.anomaly.Leader
 	for i := range in.Members {
 		m := &in.Members[i]
 		if m.Member != v.Member {
 			continue
 		}
 		v.Samples++
-		if l.Range = l.Range.with(m.Range); m.Score > v.Score {
+		if l.anomaly.Range = l.anomaly.Range.with(m.Range); m.Score > v.Score {
 			v.Score, v.Threshold, v.PeakTime = m.Score, m.Threshold, m.peak()
-			l.Expected, l.Actual, l.Contribution, l.Spread = m.Expected, m.Actual, m.Contribution, 0
+			l.anomaly.Expected, l.anomaly.Actual, l.anomaly.Contribution, l.anomaly.Spread = m.Expected, m.Actual, m.Contribution, 0
 			side := Side(0)
 			if m.Deviation != nil {
-				l.Spread, side = m.Deviation.Spread, m.Deviation.Side
+				l.anomaly.Spread, side = m.Deviation.Spread, m.Deviation.Side
 			}
 			l.opensOn(side)
 			l.widen()
 		}
 	}
-	l.Leader = &v
+	l.anomaly.Leader = &v
 }
 
 // course returns how an open anomaly will have gone with a score over the threshold, but for what Like knows.
 func (l *life) course(in *Input) Course {
-	if l.Leader == nil {
+	if l.anomaly.Leader == nil {
 		r := l.reach(in)
-		return Course{Peak: float64(max(l.PeakScore, in.Score)), Samples: l.Samples + 1, Range: r.Width(), Held: r.held()}
+		return Course{Peak: float64(max(l.anomaly.PeakScore, in.Score)), Samples: l.anomaly.Samples + 1, Range: r.Width(), Held: r.held()}
 	}
-	v, r := l.Own(), l.Range
+	v, r := l.anomaly.Own(), l.anomaly.Range
 	for i := range in.Members {
 		if m := &in.Members[i]; m.Member == v.Member {
 			v.Samples, v.Score, r = v.Samples+1, max(v.Score, m.Score), r.with(m.Range)

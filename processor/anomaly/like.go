@@ -124,21 +124,21 @@ func decodeLike(d *changelog.Decoder) *Like {
 // exceedsBounds reports whether an open anomaly like false alarms is not like them any more with a score over the threshold, or was
 // not with an earlier one that a replay has taken.
 func (l *life) exceedsBounds(in *Input) bool {
-	if !l.open || l.Like == nil {
+	if !l.open || l.anomaly.Like == nil {
 		return false
 	}
 	c := l.course(in)
-	c.Since, c.Elapsed, c.Deviation = l.Like.Since, in.Time-l.OpenedAt, l.Like.Deviation
-	return !l.Like.Within(&c)
+	c.Since, c.Elapsed, c.Deviation = l.anomaly.Like.Since, in.Time-l.anomaly.OpenedAt, l.anomaly.Like.Deviation
+	return !l.anomaly.Like.Within(&c)
 }
 
 // widen takes the deviation at a new highest score into what is known of an anomaly like false alarms.
 func (l *life) widen() {
-	if l.Like == nil {
+	if l.anomaly.Like == nil {
 		return
 	}
-	if d := l.Anomaly.Deviation(l.Like.Field); d > l.Like.Deviation {
-		like := *l.Like
-		like.Deviation, l.Like = d, &like
+	if d := l.anomaly.Deviation(l.anomaly.Like.Field); d > l.anomaly.Like.Deviation {
+		like := *l.anomaly.Like
+		like.Deviation, l.anomaly.Like = d, &like
 	}
 }

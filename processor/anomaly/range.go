@@ -93,15 +93,15 @@ func Largest(contribution []float64) int {
 // reach returns the range of the anomaly with the values that a score over the threshold covers. Until it opens, its field is
 // the value at its highest score.
 func (l *life) reach(in *Input) *Range {
-	r := l.Range
+	r := l.anomaly.Range
 	field := -1
 	switch {
 	case l.open && r != nil:
 		field = r.Field
-	case !l.open && in.Score > l.PeakScore:
+	case !l.open && in.Score > l.anomaly.PeakScore:
 		field = Largest(in.Contribution)
 	case !l.open:
-		field = Largest(l.Contribution)
+		field = Largest(l.anomaly.Contribution)
 	}
 	if r != nil && r.Field != field {
 		r = nil

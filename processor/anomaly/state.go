@@ -54,7 +54,7 @@ type State struct {
 }
 
 type life struct {
-	Anomaly
+	anomaly  Anomaly
 	open     bool
 	reported uint8  // severity at the last change
 	raw      uint8  // the highest severity so far of an anomaly that does not recur
@@ -76,7 +76,7 @@ func (s *State) Anomaly() *Anomaly {
 	if !s.Open() {
 		return nil
 	}
-	return &s.life.Anomaly
+	return &s.life.anomaly
 }
 
 // Since returns the start of the anomaly that is open or pending; false: none is.
@@ -84,7 +84,7 @@ func (s *State) Since() (start int64, begun bool) {
 	if s.life == nil {
 		return 0, false
 	}
-	return s.life.Start, true
+	return s.life.anomaly.Start, true
 }
 
 // Clone returns a copy that does not change with s.
@@ -99,7 +99,7 @@ func (s *State) Clone() State {
 
 // Peak reports whether a score over the threshold would be the anomaly's highest.
 func (s *State) Peak(score float32) bool {
-	return s.life == nil || score > s.life.PeakScore
+	return s.life == nil || score > s.life.anomaly.PeakScore
 }
 
 // Step takes the key's next score. With emit it returns the change of the anomaly that the score
@@ -122,7 +122,7 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 	if l.open {
 		l.since++
 	}
-	moved := in.Exceeds && in.Region != nil && (l.Region == nil || !l.Region.same(in.Region))
+	moved := in.Exceeds && in.Region != nil && (l.anomaly.Region == nil || !l.anomaly.Region.same(in.Region))
 	if in.Exceeds {
 		s.over(r, in)
 	}
@@ -131,16 +131,16 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 		if !emit || int64(l.run) < int64(r.OpenAfter) || in.Time-l.first < r.MinDuration {
 			return c, false
 		}
-		l.open, l.run, l.OpenedAt, l.Shadow = true, 0, in.Time, in.Shadow
-		l.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
-		l.Fault = l.ID
+		l.open, l.run, l.anomaly.OpenedAt, l.anomaly.Shadow = true, 0, in.Time, in.Shadow
+		l.anomaly.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
+		l.anomaly.Fault = l.anomaly.ID
 		if in.Like != nil {
-			if l.Like = in.Like(&l.Anomaly); l.Like != nil {
-				l.Severity, l.Escalation = 0, nil
+			if l.anomaly.Like = in.Like(&l.anomaly); l.anomaly.Like != nil {
+				l.anomaly.Severity, l.anomaly.Escalation = 0, nil
 			}
 		}
-		if l.Recurs = s.recurrence(&l.Anomaly); l.Recurs != nil && l.Severity > r.most() {
-			l.Severity, l.Escalation = r.most(), nil
+		if l.anomaly.Recurs = s.recurrence(&l.anomaly); l.anomaly.Recurs != nil && l.anomaly.Severity > r.most() {
+			l.anomaly.Severity, l.anomaly.Escalation = r.most(), nil
 		}
 		return l.change(Open, in.Time, in.Offset), true
 	}
@@ -149,8 +149,8 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 		l.run = 0
 	case in.under(r):
 		l.run++
-		if emit && int64(l.run) >= int64(r.CloseAfter) && (r.MergeGap == 0 || in.About-l.End > r.MergeGap) {
-			s.remember(&l.Anomaly)
+		if emit && int64(l.run) >= int64(r.CloseAfter) && (r.MergeGap == 0 || in.About-l.anomaly.End > r.MergeGap) {
+			s.remember(&l.anomaly)
 			s.life = nil
 			return l.change(Close, in.Time, in.Offset), true
 		}
@@ -158,7 +158,7 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 		l.run = 0
 	}
 	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) || in.Exceeds && l.stale(r) ||
-		l.Severity > l.reported && threshold.Band(l.Severity) != threshold.Band(l.reported)) {
+		l.anomaly.Severity > l.reported && threshold.Band(l.anomaly.Severity) != threshold.Band(l.reported)) {
 		return l.change(Update, in.Time, in.Offset), true
 	}
 	return c, false
@@ -167,14 +167,15 @@ func (s *State) Step(r *Policy, in *Input, emit bool) (c Change, changed bool) {
 // stale reports whether an update is due by event time, or because of the number of samples: with UpdateShare, neither the duration nor
 // the number of samples that was published last is to fall behind by more than this share.
 func (l *life) stale(r *Policy) bool {
-	more := l.End - l.ended
+	more := l.anomaly.End - l.ended
 	switch {
 	case r.UpdateAfter == 0 || more < r.UpdateAfter:
 		return false
 	case r.UpdateShare == 0:
 		return true
 	}
-	return float64(more) >= r.UpdateShare*float64(l.End-l.Start) || float64(l.Samples-l.count) >= r.UpdateShare*float64(l.Samples)
+	a := &l.anomaly
+	return float64(more) >= r.UpdateShare*float64(a.End-a.Start) || float64(a.Samples-l.count) >= r.UpdateShare*float64(a.Samples)
 }
 
 // Leave ends the anomaly that a score does not go on with: an open one of the other mode, or one that is not like false
@@ -188,14 +189,14 @@ func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
 		return c, false
 	}
 	switch {
-	case l.open && in.Score == in.Score && l.Shadow != in.Shadow:
+	case l.open && in.Score == in.Score && l.anomaly.Shadow != in.Shadow:
 		return s.End(DetectorRemoved, in.Time, in.Offset)
 	case in.Exceeds && l.exceedsBounds(in):
 		in.Like = nil
 		return s.next(in)
-	case in.Exceeds && l.open && l.Like == nil && l.run > 0 && threshold.Escalates(l.raw, in.Severity):
+	case in.Exceeds && l.open && l.anomaly.Like == nil && l.run > 0 && threshold.Escalates(l.raw, in.Severity):
 		return s.next(in)
-	case in.Exceeds && in.Region != nil && l.Region != nil && l.Region.overlap(in.Region) < Overlap:
+	case in.Exceeds && in.Region != nil && l.anomaly.Region != nil && l.anomaly.Region.overlap(in.Region) < Overlap:
 		return s.End(Recovered, in.Time, in.Offset)
 	}
 	return c, false
@@ -213,7 +214,7 @@ func (s *State) next(in *Input) (c Change, changed bool) {
 
 // begun returns an anomaly that nothing has been taken into, of a row of scores that began at a time.
 func begun(first int64) *life {
-	return &life{first: first, Anomaly: Anomaly{Start: math.MaxInt64, End: math.MinInt64, PeakScore: float32(math.Inf(-1))}}
+	return &life{first: first, anomaly: Anomaly{Start: math.MaxInt64, End: math.MinInt64, PeakScore: float32(math.Inf(-1))}}
 }
 
 // Deviation is where the readings that a score covers deviate from what was expected.
@@ -262,31 +263,31 @@ func (in *Input) deviation() Deviation {
 // over takes a score over the threshold into the anomaly.
 func (s *State) over(r *Policy, in *Input) {
 	l, d := s.life, in.deviation()
-	higher := in.Score > l.PeakScore
-	if in.Deviation != nil || !in.Located || l.Start == math.MaxInt64 {
-		l.Start = min(l.Start, d.From)
+	higher := in.Score > l.anomaly.PeakScore
+	if in.Deviation != nil || !in.Located || l.anomaly.Start == math.MaxInt64 {
+		l.anomaly.Start = min(l.anomaly.Start, d.From)
 	}
-	l.Samples++
-	if l.listen(in); l.Leader == nil {
-		l.Range = l.reach(in)
+	l.anomaly.Samples++
+	if l.listen(in); l.anomaly.Leader == nil {
+		l.anomaly.Range = l.reach(in)
 	}
-	l.End = max(l.End, in.Until)
+	l.anomaly.End = max(l.anomaly.End, in.Until)
 	if in.Region != nil {
-		l.Region = in.Region
+		l.anomaly.Region = in.Region
 	}
 	if higher {
-		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, d.At, in.Threshold, in.Rank
-		if l.Leader == nil {
-			l.Expected, l.Actual, l.Contribution, l.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
-			l.Spread = d.Spread
+		l.anomaly.PeakScore, l.anomaly.PeakTime, l.anomaly.Threshold, l.anomaly.Rank = in.Score, d.At, in.Threshold, in.Rank
+		if l.anomaly.Leader == nil {
+			l.anomaly.Expected, l.anomaly.Actual, l.anomaly.Contribution, l.anomaly.Carrier = in.Expected, in.Actual, in.Contribution, in.Carrier
+			l.anomaly.Spread = d.Spread
 			l.opensOn(d.Side)
 			l.widen()
 		}
 	}
 	if l.open {
-		l.Recurs = s.recurrence(&l.Anomaly)
+		l.anomaly.Recurs = s.recurrence(&l.anomaly)
 	}
-	if l.Like == nil {
+	if l.anomaly.Like == nil {
 		l.raise(r, in, &d, higher)
 	}
 }
@@ -295,21 +296,21 @@ func (s *State) over(r *Policy, in *Input) {
 func (l *life) raise(r *Policy, in *Input, d *Deviation, higher bool) {
 	l.raw = max(l.raw, in.Severity)
 	severity := l.raw
-	if l.Recurs != nil {
-		severity = max(l.Severity, min(severity, r.most()))
+	if l.anomaly.Recurs != nil {
+		severity = max(l.anomaly.Severity, min(severity, r.most()))
 	}
-	if l.Samples > 1 && threshold.Band(severity) != threshold.Band(l.Severity) {
-		l.Escalation = &Escalation{Start: d.From, Peak: d.At, Since: in.Time}
-	} else if e := l.Escalation; e != nil && higher {
-		l.Escalation = &Escalation{Start: e.Start, Peak: d.At, Since: e.Since}
+	if l.anomaly.Samples > 1 && threshold.Band(severity) != threshold.Band(l.anomaly.Severity) {
+		l.anomaly.Escalation = &Escalation{Start: d.From, Peak: d.At, Since: in.Time}
+	} else if e := l.anomaly.Escalation; e != nil && higher {
+		l.anomaly.Escalation = &Escalation{Start: e.Start, Peak: d.At, Since: e.Since}
 	}
-	l.Severity = severity
+	l.anomaly.Severity = severity
 }
 
 // opensOn takes the side of the highest score so far, until the anomaly opens.
 func (l *life) opensOn(side Side) {
 	if !l.open {
-		l.Side = side
+		l.anomaly.Side = side
 	}
 }
 
@@ -320,9 +321,9 @@ func (in *Input) under(r *Policy) bool {
 
 // change returns the next revision.
 func (l *life) change(kind Kind, time, offset int64) Change {
-	l.Revision++
-	l.reported, l.since, l.ended, l.count = l.Severity, 0, l.End, l.Samples
-	return Change{Kind: kind, Time: time, Offset: offset, Anomaly: l.Anomaly}
+	l.anomaly.Revision++
+	l.reported, l.since, l.ended, l.count = l.anomaly.Severity, 0, l.anomaly.End, l.anomaly.Samples
+	return Change{Kind: kind, Time: time, Offset: offset, Anomaly: l.anomaly}
 }
 
 // End closes an open anomaly for a reason other than a score, and drops a pending one. It returns false if none was open.
@@ -332,7 +333,7 @@ func (s *State) End(reason Reason, time, offset int64) (c Change, changed bool) 
 		return c, false
 	}
 	if reason == Recovered {
-		s.remember(&l.Anomaly)
+		s.remember(&l.anomaly)
 	}
 	c = l.change(Close, time, offset)
 	c.Reason = reason

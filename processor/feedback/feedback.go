@@ -112,14 +112,14 @@ func (r *Reader) Poll(ctx context.Context) {
 
 func (r *Reader) poll(ctx context.Context) error {
 	if r.fetcher == nil {
-		infos, err := r.client.Topics(ctx, r.topic)
+		infos, err := r.client.Admin.Topics(ctx, r.topic)
 		if err != nil {
 			return err
 		}
 		switch info := infos[r.topic]; {
 		case !info.Authorized: // nothing is known of it
 			return nil
-		case !info.Exists && !r.client.Unknown(ctx, r.topic):
+		case !info.Exists && !r.client.Admin.Unknown(ctx, r.topic):
 			return nil // some broker knows it, or does not answer
 		}
 		clear(r.rules)
@@ -135,7 +135,7 @@ func (r *Reader) poll(ctx context.Context) error {
 		}
 		r.fetcher = kafka.NewFetcher(r.client, kafka.FetchConfig{ReadCommitted: true})
 	}
-	ends, err := r.client.ListStable(ctx, r.tps)
+	ends, err := r.client.Offsets.ListStable(ctx, r.tps)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (r *Reader) poll(ctx context.Context) error {
 		if end < from {
 			return fmt.Errorf("%s ends at offset %d, before %d, which was read: it was created again", tp, end, from)
 		}
-		first, err := r.client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
+		first, err := r.client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
 		if err != nil {
 			return err
 		}

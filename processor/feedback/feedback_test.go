@@ -57,11 +57,11 @@ func TestReader(t *testing.T) {
 		if !ok || m.Scope != Anywhere {
 			t.Fatal("a mute is no rule everywhere")
 		}
-		return m.MuteRule, f.Append(nil, -1)
+		return m.Rule, f.Append(nil, -1)
 	}
 	create := func() {
 		t.Helper()
-		if err := client.CreateTopic(ctx, topic, 2, 1, Configs); err != nil {
+		if err := client.Admin.CreateTopic(ctx, topic, 2, 1, Configs); err != nil {
 			t.Fatal(err)
 		}
 	}

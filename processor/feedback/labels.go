@@ -14,8 +14,8 @@ import (
 
 // timedLabel is a label with the time at which it was written.
 type timedLabel struct {
-	rules.Label
-	at int64
+	label rules.Label
+	at    int64
 }
 
 // LabelOf returns the label that a record is; ok is false for other feedback, and for a label that does not say what its anomaly was
@@ -123,13 +123,13 @@ func Learn(records map[string]output.Feedback, least int) (all []TopicRules) {
 func valid(labels map[string]timedLabel) []rules.Label {
 	byAnomaly := map[[16]byte]string{} // the record's key
 	for id, l := range newest(labels, rules.MaxLabels) {
-		if have, ok := byAnomaly[l.Anomaly]; !ok || order(labels, id, have) < 0 {
-			byAnomaly[l.Anomaly] = id
+		if have, ok := byAnomaly[l.label.Anomaly]; !ok || order(labels, id, have) < 0 {
+			byAnomaly[l.label.Anomaly] = id
 		}
 	}
 	list := make([]rules.Label, 0, len(byAnomaly))
 	for _, id := range byAnomaly {
-		list = append(list, labels[id].Label)
+		list = append(list, labels[id].label)
 	}
 	slices.SortFunc(list, func(a, b rules.Label) int { return slices.Compare(a.Anomaly[:], b.Anomaly[:]) })
 	return list

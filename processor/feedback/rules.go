@@ -41,7 +41,7 @@ func ScopeOf(f *output.Feedback) Scope {
 // Mute is a mute rule for the series of a scope.
 type Mute struct {
 	Scope
-	rules.MuteRule
+	Rule rules.MuteRule
 }
 
 // MuteOf returns the rule of a mute or a maintenance; ok is false for other feedback.
@@ -52,10 +52,10 @@ func MuteOf(f *output.Feedback) (m Mute, ok bool) {
 	m = Mute{ScopeOf(f), rules.MuteRule{Detector: f.Detector, Keys: f.Keys, From: math.MinInt64, To: rules.Forever,
 		Direction: rules.Direction(f.Direction)}}
 	if f.From != nil {
-		m.From = *f.From
+		m.Rule.From = *f.From
 	}
 	if f.To != nil {
-		m.To = *f.To
+		m.Rule.To = *f.To
 	}
 	return m, true
 }
@@ -65,11 +65,11 @@ func (m *Mute) Check() string {
 	if len(m.Topic) > rules.MaxMuteText {
 		return "a topic's name of more bytes than Kafka allows"
 	}
-	return m.MuteRule.Check()
+	return m.Rule.Check()
 }
 
 func compareMutes(a, b Mute) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), rules.Compare(a.MuteRule, b.MuteRule))
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), rules.Compare(a.Rule, b.Rule))
 }
 
 // InForce returns the mutes of a list that are in force: as many as one decision holds, those that end last. They are sorted.
@@ -77,12 +77,12 @@ func InForce(list []Mute) []Mute {
 	size := func(mutes []Mute) int {
 		rules := make(rules.MuteList, len(mutes))
 		for i := range mutes {
-			rules[i] = mutes[i].MuteRule
+			rules[i] = mutes[i].Rule
 		}
 		return len(rules.Encode())
 	}
 	if len(list) > rules.MaxMutes || size(list) > rules.MaxMuteBytes {
-		slices.SortFunc(list, func(a, b Mute) int { return cmp.Or(cmp.Compare(b.To, a.To), compareMutes(a, b)) })
+		slices.SortFunc(list, func(a, b Mute) int { return cmp.Or(cmp.Compare(b.Rule.To, a.Rule.To), compareMutes(a, b)) })
 		list = list[:min(len(list), rules.MaxMutes)]
 		for size(list) > rules.MaxMuteBytes {
 			list = list[:len(list)-1-len(list)/16]
@@ -111,7 +111,7 @@ func (r *Rules) mutesOf(tp kafka.TP) []byte {
 	var list rules.MuteList
 	for i := range r.mutes {
 		if m := &r.mutes[i]; m.Covers(tp.Topic, tp.Partition) {
-			list = append(list, m.MuteRule)
+			list = append(list, m.Rule)
 		}
 	}
 	return list.Sorted().Encode()

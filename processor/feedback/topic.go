@@ -46,7 +46,7 @@ func (t *Topic) Say(ctx context.Context, f *output.Feedback) error {
 	if _, err := output.DecodeFeedback(value); err != nil {
 		return err
 	}
-	if err := t.Client.CreateTopic(ctx, t.Name, Partitions, t.Replication, Configs); err != nil {
+	if err := t.Client.Admin.CreateTopic(ctx, t.Name, Partitions, t.Replication, Configs); err != nil {
 		return fmt.Errorf("feedback: create topic %q: %w", t.Name, err)
 	}
 	return Write(ctx, t.Client, t.Name, f.ID, value)
@@ -66,7 +66,7 @@ func (t *Topic) TakeBack(ctx context.Context, id string, bad func(error)) (ok bo
 
 // Write writes the record of an id; a nil value deletes it. The topic must exist.
 func Write(ctx context.Context, client *kafka.Client, topic, id string, value []byte) error {
-	infos, err := client.Topics(ctx, topic)
+	infos, err := client.Admin.Topics(ctx, topic)
 	if err == nil && !infos[topic].Exists {
 		err = errors.New("it does not exist, or may not be described")
 	}
@@ -92,7 +92,7 @@ func Write(ctx context.Context, client *kafka.Client, topic, id string, value []
 // no feedback.
 func ReadAll(ctx context.Context, client *kafka.Client, topic string, bad func(error)) (map[string]output.Feedback, error) {
 	all := map[string]output.Feedback{}
-	infos, err := client.Topics(ctx, topic)
+	infos, err := client.Admin.Topics(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("feedback: %w", err)
 	}
@@ -103,11 +103,11 @@ func ReadAll(ctx context.Context, client *kafka.Client, topic string, bad func(e
 	if len(tps) == 0 {
 		return all, nil
 	}
-	first, err := client.ListOffsets(ctx, tps, kafka.Earliest)
+	first, err := client.Offsets.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("feedback: %w", err)
 	}
-	ends, err := client.ListStable(ctx, tps)
+	ends, err := client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return nil, fmt.Errorf("feedback: %w", err)
 	}

@@ -18,24 +18,25 @@ func TestTopics(t *testing.T) {
 	ctx := brokertest.Within(t, 30*time.Second)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3))
 	c := open(t, fake.ListenAddrs())
-	if err := c.CreateTopic(ctx, "log", 5, 3, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "2000000"}); err != nil {
+	configs := map[string]string{"cleanup.policy": "compact", "max.message.bytes": "2000000"}
+	if err := c.Admin.CreateTopic(ctx, "log", 5, 3, configs); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CreateTopic(ctx, "log", 7, 1, nil); err != nil {
+	if err := c.Admin.CreateTopic(ctx, "log", 7, 1, nil); err != nil {
 		t.Fatalf("again: %v", err)
 	}
-	if err := c.CreateTopic(ctx, "default", 2, -1, nil); err != nil {
+	if err := c.Admin.CreateTopic(ctx, "default", 2, -1, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CreateTopic(ctx, "wide", 2, 9, nil); err == nil {
+	if err := c.Admin.CreateTopic(ctx, "wide", 2, 9, nil); err == nil {
 		t.Fatal("nine replicas on three brokers")
 	} else {
 		t.Log(err)
 	}
-	if _, err := c.findLeader(ctx, brokertest.TP("log", 4)); err != nil {
+	if _, err := c.Cluster.findLeader(ctx, brokertest.TP("log", 4)); err != nil {
 		t.Fatal(err)
 	}
-	infos, err := c.Topics(ctx, "log", "absent")
+	infos, err := c.Admin.Topics(ctx, "log", "absent")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,27 +47,27 @@ func TestTopics(t *testing.T) {
 	if i := infos["absent"]; i.Exists || !i.Authorized || i.Partitions != 0 {
 		t.Errorf("%+v", i)
 	}
-	all, err := c.Topics(ctx)
+	all, err := c.Admin.Topics(ctx)
 	if err != nil || !all["log"].Exists || !all["default"].Exists {
 		t.Errorf("%+v %v", all, err)
 	}
-	cfg, err := c.TopicConfig(ctx, "log")
+	cfg, err := c.Admin.TopicConfig(ctx, "log")
 	if err != nil || cfg["cleanup.policy"] != "compact" || cfg["max.message.bytes"] != "2000000" || cfg["retention.ms"] == "" {
 		t.Errorf("%v %v", cfg, err)
 	}
-	if _, err := c.TopicConfig(ctx, "absent"); err == nil {
+	if _, err := c.Admin.TopicConfig(ctx, "absent"); err == nil {
 		t.Error("configuration of an absent topic")
 	} else {
 		t.Log(err)
 	}
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteTopics}, Topic: "log", Err: kerr.NotController})
-	if err := c.DeleteTopic(ctx, "log"); err != nil {
+	if err := c.Admin.DeleteTopic(ctx, "log"); err != nil {
 		t.Error(err)
 	}
-	if err := c.DeleteTopic(ctx, "log"); err != nil {
+	if err := c.Admin.DeleteTopic(ctx, "log"); err != nil {
 		t.Error(err)
 	}
-	if infos, err = c.Topics(ctx, "log"); err != nil || infos["log"].Exists {
+	if infos, err = c.Admin.Topics(ctx, "log"); err != nil || infos["log"].Exists {
 		t.Errorf("%+v %v", infos, err)
 	}
 }

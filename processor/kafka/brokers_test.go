@@ -19,14 +19,14 @@ func TestBrokersAdmin(t *testing.T) {
 		ctx := brokertest.Within(t, 120*time.Second)
 		c := open(t, k.Brokers)
 		name, group := kafkatest.Unique("log"), kafkatest.Unique("g")
-		if err := c.CreateTopic(ctx, name, 3, -1, map[string]string{"cleanup.policy": "compact", "retention.ms": "123456"}); err != nil {
+		if err := c.Admin.CreateTopic(ctx, name, 3, -1, map[string]string{"cleanup.policy": "compact", "retention.ms": "123456"}); err != nil {
 			t.Fatal(err)
 		}
-		defer c.DeleteTopic(ctx, name)
-		if err := c.CreateTopic(ctx, name, 3, -1, nil); err != nil {
+		defer c.Admin.DeleteTopic(ctx, name)
+		if err := c.Admin.CreateTopic(ctx, name, 3, -1, nil); err != nil {
 			t.Fatal(err)
 		}
-		infos, err := c.Topics(ctx, name, name+"-absent")
+		infos, err := c.Admin.Topics(ctx, name, name+"-absent")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,13 +36,13 @@ func TestBrokersAdmin(t *testing.T) {
 		if infos[name+"-absent"].Exists {
 			t.Errorf("%+v", infos)
 		}
-		cfg, err := c.TopicConfig(ctx, name)
+		cfg, err := c.Admin.TopicConfig(ctx, name)
 		if err != nil || cfg["cleanup.policy"] != "compact" || cfg["retention.ms"] != "123456" || cfg["min.insync.replicas"] == "" {
 			t.Errorf("%v, %v", cfg, err)
 		}
 		if k.Real() {
-			for _, bad := range []error{c.CreateTopic(ctx, "no/slash", 1, -1, nil), c.CreateTopic(ctx, name+"-wide", 1, 9, nil),
-				c.CreateTopic(ctx, name+"-config", 1, -1, map[string]string{"no.such": "x"})} {
+			for _, bad := range []error{c.Admin.CreateTopic(ctx, "no/slash", 1, -1, nil), c.Admin.CreateTopic(ctx, name+"-wide", 1, 9, nil),
+				c.Admin.CreateTopic(ctx, name+"-config", 1, -1, map[string]string{"no.such": "x"})} {
 				if bad == nil {
 					t.Error("a topic that cannot be")
 				}
@@ -50,38 +50,38 @@ func TestBrokersAdmin(t *testing.T) {
 			}
 		}
 		tps := []TP{brokertest.TP(name, 0), brokertest.TP(name, 2)}
-		got, err := c.Committed(ctx, group, tps)
+		got, err := c.Offsets.Committed(ctx, group, tps)
 		if err != nil || got[tps[1]].Offset != -1 {
 			t.Fatal(got, err)
 		}
-		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 42, Metadata: "1;2;3"}}); err != nil {
+		if err := c.Offsets.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 42, Metadata: "1;2;3"}}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err = c.Committed(ctx, group, tps); err != nil || got[tps[1]] != (Offset{Offset: 42, Metadata: "1;2;3"}) ||
+		if got, err = c.Offsets.Committed(ctx, group, tps); err != nil || got[tps[1]] != (Offset{Offset: 42, Metadata: "1;2;3"}) ||
 			got[tps[0]].Offset != -1 {
 			t.Fatal(got, err)
 		}
 		var oe *OffsetError
-		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 43, Metadata: strings.Repeat("x", 5000)}}); k.Real() &&
-			!errors.As(err, &oe) {
+		long := map[TP]Offset{tps[1]: {Offset: 43, Metadata: strings.Repeat("x", 5000)}}
+		if err := c.Offsets.CommitOffsets(ctx, noGroup, group, long); k.Real() && !errors.As(err, &oe) {
 			t.Error(err)
 		} else {
 			t.Log(err)
 		}
-		ops, err := c.Operations(ctx, ResourceGroup, group)
+		ops, err := c.Permissions.Operations(ctx, ResourceGroup, group)
 		if err != nil || !ops.Has(OpRead) {
 			t.Error(ops, err)
 		}
-		if ops, err = c.Operations(ctx, ResourceCluster, ""); err != nil || !ops.Known {
+		if ops, err = c.Permissions.Operations(ctx, ResourceCluster, ""); err != nil || !ops.Known {
 			t.Error(ops, err)
 		}
-		if ops, err = c.Operations(ctx, ResourceTransactionalID, "any"); err != nil || !ops.Has(OpDescribe) {
+		if ops, err = c.Permissions.Operations(ctx, ResourceTransactionalID, "any"); err != nil || !ops.Has(OpDescribe) {
 			t.Error(ops, err)
 		}
-		if err := c.DeleteTopic(ctx, name); err != nil {
+		if err := c.Admin.DeleteTopic(ctx, name); err != nil {
 			t.Error(err)
 		}
-		if err := c.DeleteTopic(ctx, name); err != nil {
+		if err := c.Admin.DeleteTopic(ctx, name); err != nil {
 			t.Error(err)
 		}
 	})

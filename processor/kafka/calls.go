@@ -15,7 +15,7 @@ import (
 
 // calls sends a producer's requests to coordinators, and repeats them while the answer is "later".
 type calls struct {
-	*identity
+	identity     *identity
 	cluster      *Cluster
 	coordinators *coordinators
 	gates        *gates
@@ -50,8 +50,8 @@ func (g *gates) gate(broker int32) *sync.Mutex {
 // coordinator first for the version of the transactions' protocol.
 func (c *calls) init(ctx context.Context, req *initproducerid.Request) (_ *initproducerid.Response, v2 bool, err error) {
 	node := int32(-1)
-	if c.transactional() {
-		if node, err = c.find(ctx, txnCoordinator, c.transactionalID); err != nil {
+	if c.identity.transactional() {
+		if node, err = c.find(ctx, txnCoordinator, c.identity.transactionalID); err != nil {
 			return nil, false, err
 		}
 		v2, err = c.cluster.transactionsV2(ctx, node)
@@ -61,14 +61,14 @@ func (c *calls) init(ctx context.Context, req *initproducerid.Request) (_ *initp
 		m, err = c.cluster.roundTrip(ctx, node, req)
 	}
 	if err != nil {
-		c.coordinators.forget(txnCoordinator, c.transactionalID)
+		c.coordinators.forget(txnCoordinator, c.identity.transactionalID)
 		return nil, false, err
 	}
 	res := m.(*initproducerid.Response)
 	if res.ErrorCode != 0 {
 		code := kafkago.Error(res.ErrorCode)
 		if movedCoordinator(code) {
-			c.coordinators.forget(txnCoordinator, c.transactionalID)
+			c.coordinators.forget(txnCoordinator, c.identity.transactionalID)
 		}
 		return nil, false, newCodeError(code)
 	}

@@ -25,8 +25,8 @@ type Config struct {
 	RequestTimeout time.Duration // one request; default 30 s
 }
 
-// Client is a connection to one cluster, composed of a part for each thing that requests are about. Who
-// needs one part takes that: fetch a *Cluster, a command that lists offsets the *Offsets. All parts share
+// Client is a connection to one cluster, composed of a part for each thing that requests are about. A caller
+// takes the one it needs: fetch the *Cluster, a command that lists offsets the *Offsets. All share
 // connections and metadata, and are safe for use by several goroutines.
 //
 // Connections and version negotiation are kafka-go's, by one Transport for each
@@ -34,10 +34,10 @@ type Config struct {
 // metadata cache that only time renews. So is the SASL exchange (see
 // saslConn), with kafka-go's mechanisms.
 type Client struct {
-	*Cluster     // brokers and leaders, and requests to them
-	*Offsets     // offsets of logs and of groups
-	*Admin       // topics and configurations
-	*Permissions // what the client may do
+	Cluster     *Cluster     // brokers and leaders, and requests to them
+	Offsets     *Offsets     // offsets of logs and of groups
+	Admin       *Admin       // topics and configurations
+	Permissions *Permissions // what the client may do
 
 	coordinators *coordinators
 }
@@ -80,9 +80,9 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		cfg.RequestTimeout = 30 * time.Second
 	}
 	c := newClient(newTransport(cfg))
-	err := c.transport.negotiate(ctx)
+	err := c.Cluster.transport.negotiate(ctx)
 	if err == nil {
-		err = c.Refresh(ctx)
+		err = c.Cluster.Refresh(ctx)
 	}
 	if err != nil {
 		c.Close()
@@ -105,9 +105,9 @@ func newClient(t *transport) *Client {
 // Close ends every connection; requests in flight fail. A client that is
 // closed stays closed.
 func (c *Client) Close() error {
-	conns := c.transport.dialer.close()
-	c.transport.end() // a request that began just before makes a new pool after CloseIdleConnections
-	for _, n := range append(c.metadata.all(), c.transport.seeds...) {
+	conns := c.Cluster.transport.dialer.close()
+	c.Cluster.transport.end() // a request that began just before makes a new pool after CloseIdleConnections
+	for _, n := range append(c.Cluster.metadata.all(), c.Cluster.transport.seeds...) {
 		n.transport.CloseIdleConnections()
 	}
 	for _, t := range conns {

@@ -28,18 +28,18 @@ func TestOpenLeadersAndCoordinator(t *testing.T) {
 	c := open(t, fake.ListenAddrs())
 	ctx := context.Background()
 	for p := int32(0); p < 6; p++ {
-		id, err := c.findLeader(ctx, brokertest.TP("a", p))
+		id, err := c.Cluster.findLeader(ctx, brokertest.TP("a", p))
 		if err != nil || int64(id) != int64(fake.LeaderFor("a", p)) {
 			t.Fatalf("partition %d: leader %d, %v; want %d", p, id, err, fake.LeaderFor("a", p))
 		}
 	}
-	if n, err := c.Partitions(ctx, "a"); n != 6 || err != nil {
+	if n, err := c.Cluster.Partitions(ctx, "a"); n != 6 || err != nil {
 		t.Fatal(n, err)
 	}
 	if id, err := c.coordinators.find(ctx, groupCoordinator, "g"); err != nil || int64(id) != int64(fake.CoordinatorFor("g")) {
 		t.Fatalf("coordinator %d, %v; want %d", id, err, fake.CoordinatorFor("g"))
 	}
-	if _, err := c.findLeader(ctx, brokertest.TP("absent", 0)); err == nil {
+	if _, err := c.Cluster.findLeader(ctx, brokertest.TP("absent", 0)); err == nil {
 		t.Fatal("leader of an absent topic")
 	} else {
 		t.Log(err)

@@ -32,7 +32,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			c.Close()
 			f.Close()
 		}
-		if _, err := c.Topics(brokertest.Within(t, 30*time.Second)); !errors.Is(err, kafka.ErrClosed) {
+		if _, err := c.Admin.Topics(brokertest.Within(t, 30*time.Second)); !errors.Is(err, kafka.ErrClosed) {
 			t.Fatalf("a closed client: %v", err)
 		}
 		if len(kafka.Connections(c)) != 0 {

@@ -61,7 +61,7 @@ func (c *Cluster) RoundTripWithin(ctx context.Context, timeout time.Duration, br
 // node finds a broker by id, asking for metadata when it is not known.
 func (c *Cluster) node(ctx context.Context, id int32) (*node, error) {
 	for try := 0; ; try++ {
-		if c.transport.isClosed() {
+		if c.transport.dialer.isClosed() {
 			return nil, ErrClosed
 		}
 		if n := c.metadata.node(id); n != nil {
@@ -132,7 +132,7 @@ func (c *Cluster) Refresh(ctx context.Context, topics ...string) error {
 	if c.refreshes.Load() >= before+2 && c.metadata.has(topics) {
 		return nil
 	}
-	if c.transport.isClosed() {
+	if c.transport.dialer.isClosed() {
 		return ErrClosed
 	}
 	m, err := c.roundTrip(ctx, -1, c.metadata.request(topics))
@@ -152,7 +152,7 @@ func (c *Cluster) Supports(api protocol.ApiKey, version int16) bool {
 }
 
 // RequestTimeout returns how long one attempt of a request may take, see Config.
-func (c *Cluster) RequestTimeout() time.Duration { return c.transport.cfg.RequestTimeout }
+func (c *Cluster) RequestTimeout() time.Duration { return c.transport.dialer.cfg.RequestTimeout }
 
 // unknownTopicPatience is how long a topic may be unknown before that is
 // believed: brokers learn of a new topic one after the other.

@@ -28,8 +28,8 @@ func protocols(t *testing.T, f func(t *testing.T, k *kafkatest.Cluster, consumer
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		for _, consumer := range []bool{false, true} {
 			t.Run(protocolNames[consumer], func(t *testing.T) {
-				if c := OpenForTest(t, k.Brokers); consumer && c.Lacking(ConsumerProtocol) != "" {
-					t.Skip("brokers without " + c.Lacking(ConsumerProtocol))
+				if c := OpenForTest(t, k.Brokers); consumer && c.Cluster.Lacking(ConsumerProtocol) != "" {
+					t.Skip("brokers without " + c.Cluster.Lacking(ConsumerProtocol))
 				}
 				f(t, k, consumer)
 			})
@@ -293,16 +293,16 @@ func TestConsumerProtocolAtLeastOnce(t *testing.T) {
 		x := startConsumer(t, l, c, "one", GroupConfig{Consumer: true, Group: group, Topics: []string{in}}, nil)
 		l.wait(2)
 		offsets := map[record.TP]Offset{brokertest.TP(in, 0): {Offset: 5, Metadata: "m"}}
-		brokertest.Must(t, x.m.Commit(ctx, func(gen Generation) error { return c.CommitOffsets(ctx, gen, group, offsets) }))
+		brokertest.Must(t, x.m.Commit(ctx, func(gen Generation) error { return c.Offsets.CommitOffsets(ctx, gen, group, offsets) }))
 		gen := x.m.Generation()
 		gen.ID--
-		err := c.CommitOffsets(ctx, gen, group, offsets)
+		err := c.Offsets.CommitOffsets(ctx, gen, group, offsets)
 		groupWantClass(t, "another epoch", err, Rebalance)
 		var oe *OffsetError
 		if !errors.As(err, &oe) {
 			t.Error(err)
 		}
-		got, err := c.Committed(ctx, group, []record.TP{brokertest.TP(in, 0)})
+		got, err := c.Offsets.Committed(ctx, group, []record.TP{brokertest.TP(in, 0)})
 		brokertest.Must(t, err)
 		if fmt.Sprint(got[brokertest.TP(in, 0)].Offset) != "5" {
 			t.Error(got)

@@ -74,7 +74,7 @@ func TestGroupDeadLeader(t *testing.T) {
 			err := x.m.Commit(ctx, func(gen Generation) error {
 				once, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()
-				return c.CommitOffsets(once, gen, group, map[record.TP]Offset{brokertest.TP(in, 0): {Offset: 1}})
+				return c.Offsets.CommitOffsets(once, gen, group, map[record.TP]Offset{brokertest.TP(in, 0): {Offset: 1}})
 			})
 			if err == nil {
 				gap = max(gap, time.Since(before))

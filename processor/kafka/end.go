@@ -47,13 +47,13 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 		reason = p.txn.offsets
 	}
 	if commit && reason != nil {
-		return &classed{ClassOf(reason), fmt.Errorf("kafka: transaction of %q cannot be committed: %w", p.transactionalID, reason)}
+		return &classed{ClassOf(reason), fmt.Errorf("kafka: transaction of %q cannot be committed: %w", p.identity.transactionalID, reason)}
 	}
 	res, requests, err := p.calls.end(ctx, commit, p.txn.since, p.cfg.TransactionTimeout)
 	if err == nil {
 		p.txn.reset()
 		switch {
-		case p.v2:
+		case p.identity.v2:
 			p.renew(res.next.id, res.next.epoch)
 		case requests > 1:
 			p.txn.note(errEndRepeated, new(error))
@@ -64,7 +64,7 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	if commit {
 		what = "commit"
 	}
-	err = fmt.Errorf("kafka: %s transaction of %q: %w", what, p.transactionalID, err)
+	err = fmt.Errorf("kafka: %s transaction of %q: %w", what, p.identity.transactionalID, err)
 	if c := ClassOf(err); requests > 1 && c != Fatal || c == Retriable {
 		// A coordinator that could not replicate its decision answers "not
 		// available"; the decision may stand nevertheless.
@@ -85,7 +85,7 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 		sent := false
 		left := max(time.Until(limit), timeout/10) // for one try at least
 		fctx, cancel := context.WithTimeout(ctx, left)
-		node, err := c.find(fctx, txnCoordinator, c.transactionalID)
+		node, err := c.find(fctx, txnCoordinator, c.identity.transactionalID)
 		cancel()
 		if err == nil {
 			req := &endTxn{identity: *c.identity, commit: commit} // the transport may still write and read the one before
@@ -93,14 +93,14 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 			within := min(c.cluster.transport.timeoutOf(req), max(left/3, timeout/10))
 			if _, err = c.cluster.RoundTripWithin(ctx, within, node, req); err == nil {
 				sent, res = true, req
-				if err = newCodeError(res.code); err == nil && res.v2 && res.next.id < 0 {
+				if err = newCodeError(res.code); err == nil && res.identity.v2 && res.next.id < 0 {
 					err = &classed{Unknown, errors.New("kafka: EndTxn was answered without a producer id")}
 				}
 			} else {
 				sent = ClassOf(err) != Retriable
 			}
 			if err != nil && (!answered(err) || movedCoordinator(err)) {
-				c.coordinators.forget(txnCoordinator, c.transactionalID)
+				c.coordinators.forget(txnCoordinator, c.identity.transactionalID)
 			}
 		}
 		if sent {

@@ -44,9 +44,9 @@ type keptRequest struct {
 
 // on makes a client's connections pass through the tap.
 func (tp *tap) on(c *Client) {
-	for _, n := range append(c.metadata.all(), c.transport.seeds...) {
+	for _, n := range append(c.Cluster.metadata.all(), c.Cluster.transport.seeds...) {
 		n.transport.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			nc, err := c.transport.dial(ctx, network, addr)
+			nc, err := c.Cluster.transport.dialer.dial(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}

@@ -103,12 +103,12 @@ func TestRealNetworkErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake.Close()
-	c.roundTrip(ctx, node, emptyMetadata()) // may find the old connection broken
-	if _, err := c.roundTrip(ctx, node, emptyMetadata()); ClassOf(err) != Retriable {
+	c.Cluster.roundTrip(ctx, node, emptyMetadata()) // may find the old connection broken
+	if _, err := c.Cluster.roundTrip(ctx, node, emptyMetadata()); ClassOf(err) != Retriable {
 		t.Errorf("broker down: %v is %v", err, ClassOf(err))
 	}
 	c.Close()
-	if _, err := c.roundTrip(ctx, node, emptyMetadata()); ClassOf(err) != Fatal {
+	if _, err := c.Cluster.roundTrip(ctx, node, emptyMetadata()); ClassOf(err) != Fatal {
 		t.Errorf("client closed: %v is %v", err, ClassOf(err))
 	}
 }

@@ -4,7 +4,7 @@ import "net"
 
 // Connections returns the connections that a client has at the moment.
 func Connections(c *Client) map[net.Conn]struct{} {
-	d := c.transport.dialer
+	d := c.Cluster.transport.dialer
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := make(map[net.Conn]struct{}, len(d.conns))

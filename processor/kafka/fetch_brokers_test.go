@@ -63,11 +63,11 @@ func TestBrokersFetchTransactions(t *testing.T) {
 		if err := k.Admin().WaitStable(ctx, topic); err != nil {
 			t.Fatal(err)
 		}
-		end, err := c.ListOffsets(ctx, tps, Latest)
+		end, err := c.Offsets.ListOffsets(ctx, tps, Latest)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stable, err := c.ListStable(ctx, tps); err != nil || stable[tps[1]] != end[tps[1]] {
+		if stable, err := c.Offsets.ListStable(ctx, tps); err != nil || stable[tps[1]] != end[tps[1]] {
 			t.Fatal(stable, end, err)
 		}
 		for _, limits := range []FetchConfig{{}, {PartitionBytes: 5000, MaxBytes: 8000, BufferedChunks: 1},
@@ -100,12 +100,12 @@ func TestBrokersFetchTransactions(t *testing.T) {
 		// By time: the first record at or after each of some times.
 		for range 20 {
 			w := want[1][r.IntN(len(want[1]))]
-			at, err := c.ListOffsets(ctx, tps[1:2], w.Time)
+			at, err := c.Offsets.ListOffsets(ctx, tps[1:2], w.Time)
 			if err != nil || at[tps[1]] > w.Offset {
 				t.Fatalf("at %d: %v, %v; %d is as late", w.Time, at, err, w.Offset)
 			}
 		}
-		if at, err := c.ListOffsets(ctx, tps, time.Now().Add(time.Hour).UnixMilli()); err != nil || at[tps[2]] != end[tps[2]] {
+		if at, err := c.Offsets.ListOffsets(ctx, tps, time.Now().Add(time.Hour).UnixMilli()); err != nil || at[tps[2]] != end[tps[2]] {
 			t.Fatal(at, end, err)
 		}
 		// Outside of the log.

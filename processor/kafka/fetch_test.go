@@ -179,7 +179,7 @@ func TestFetchCommitted(t *testing.T) {
 
 	c := OpenForTest(t, fake.ListenAddrs())
 	tp := brokertest.TP("in", 0)
-	if lso, err := c.ListStable(ctx, []record.TP{tp}); err != nil || lso[tp] != stable {
+	if lso, err := c.Offsets.ListStable(ctx, []record.TP{tp}); err != nil || lso[tp] != stable {
 		t.Fatal(lso, err, stable)
 	}
 	f := NewFetcher(c, FetchConfig{ReadCommitted: true, MaxWait: 50 * time.Millisecond, PartitionBytes: 600})
@@ -207,7 +207,7 @@ func TestFetchCommitted(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	// Any position gives the tail of the same.
-	all, err := c.ListOffsets(ctx, []record.TP{tp}, Latest)
+	all, err := c.Offsets.ListOffsets(ctx, []record.TP{tp}, Latest)
 	if err != nil || all[tp] != stable+3 {
 		t.Fatal(all, err)
 	}

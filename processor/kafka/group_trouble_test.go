@@ -193,7 +193,7 @@ func TestGroupCommitWhileCompleting(t *testing.T) {
 				if gen.ID != joined.Generation {
 					t.Errorf("commit with generation %d during %d", gen.ID, joined.Generation)
 				}
-				err := c.CommitOffsets(ctx, gen, group, map[record.TP]Offset{brokertest.TP(in, 0): {Offset: 7}})
+				err := c.Offsets.CommitOffsets(ctx, gen, group, map[record.TP]Offset{brokertest.TP(in, 0): {Offset: 7}})
 				if errors.Is(err, kafkago.RebalanceInProgress) {
 					refused.Add(1)
 				}

@@ -101,7 +101,7 @@ func offsetsPartition(group string, n int) TP {
 // transactional ids that begin with prefix are looked at. It reads the whole log of the coordinators.
 func Decisions(ctx context.Context, c *Client, prefix string, open []OpenTransaction) (map[OpenTransaction]bool, error) {
 	decided := map[OpenTransaction]bool{}
-	n, err := c.Partitions(ctx, transactionsTopic)
+	n, err := c.Cluster.Partitions(ctx, transactionsTopic)
 	if errors.Is(err, kafkago.UnknownTopicOrPartition) { // not Apache Kafka
 		return nil, nil
 	} else if err != nil {
@@ -111,11 +111,11 @@ func Decisions(ctx context.Context, c *Client, prefix string, open []OpenTransac
 	for p := range int32(n) {
 		tps = append(tps, TP{Topic: transactionsTopic, Partition: p})
 	}
-	first, err := c.ListOffsets(ctx, tps, Earliest)
+	first, err := c.Offsets.ListOffsets(ctx, tps, Earliest)
 	if err != nil {
 		return nil, err
 	}
-	end, err := c.ListOffsets(ctx, tps, Latest)
+	end, err := c.Offsets.ListOffsets(ctx, tps, Latest)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func TestHanging(t *testing.T) {
 		outputs := []TP{brokertest.TP(out, 0), brokertest.TP(out, 1)}
 		opened := func() map[TP]OpenTransaction {
 			t.Helper()
-			list, err := c.OpenTransactions(ctx, group, outputs)
+			list, err := c.Cluster.OpenTransactions(ctx, group, outputs)
 			brokertest.Must(t, err)
 			by := map[TP]OpenTransaction{}
 			for _, o := range list {
@@ -101,7 +101,7 @@ func TestHanging(t *testing.T) {
 			begin(fmt.Sprint("n", i))
 			id, epoch := p.ID()
 			by := opened()
-			n, err := c.Partitions(ctx, offsetsTopic)
+			n, err := c.Cluster.Partitions(ctx, offsetsTopic)
 			brokertest.Must(t, err)
 			for _, tp := range append(outputs, offsetsPartition(group, n)) {
 				if o := by[tp]; o.ProducerID != id || o.Epoch != epoch || i == 0 && tp.Topic == out && o.Start != 0 {
@@ -143,10 +143,10 @@ func TestHanging(t *testing.T) {
 		tp := brokertest.TP(out, 0)
 		stale := last[tp]
 		stale.Epoch--
-		if err := c.EndTransaction(ctx, stale, false); k.TransactionsV2() && ClassOf(err) != Fenced {
+		if err := c.Cluster.EndTransaction(ctx, stale, false); k.TransactionsV2() && ClassOf(err) != Fenced {
 			t.Errorf("the marker of an older transaction: %v, want a refusal", err)
 		}
-		brokertest.Must(t, c.EndTransaction(ctx, last[tp], true))
+		brokertest.Must(t, c.Cluster.EndTransaction(ctx, last[tp], true))
 		brokertest.Eventually(t, "the marker is there", func() bool { _, still := opened()[tp]; return !still })
 		if o := opened()[brokertest.TP(out, 1)]; o.ProducerID != id {
 			t.Errorf("the marker of a partition has ended others: %+v", o)
@@ -195,7 +195,7 @@ func TestOffsetsPartition(t *testing.T) {
 			p := newProducer(t, c, kafkatest.Unique("tx"))
 			brokertest.Must(t, p.CommitOffsets(ctx, noGroup, group, map[TP]Offset{brokertest.TP(in, 0): {Offset: 2}}))
 			id, _ := p.ID()
-			list, err := c.OpenTransactions(ctx, group, nil)
+			list, err := c.Cluster.OpenTransactions(ctx, group, nil)
 			brokertest.Must(t, err)
 			if !slices.ContainsFunc(list, func(o OpenTransaction) bool { return o.ProducerID == id }) {
 				t.Errorf("%s: its offsets of producer %d are not among %+v", group, id, list)

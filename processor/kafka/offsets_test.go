@@ -26,12 +26,12 @@ func TestCommitAndCommitted(t *testing.T) {
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
 	c := open(t, fake.ListenAddrs())
 	tps := []TP{brokertest.TP("b", 3), brokertest.TP("a", 0), brokertest.TP("a", 2), brokertest.TP("b", 0)}
-	got, err := c.Committed(ctx, "g", tps)
+	got, err := c.Offsets.Committed(ctx, "g", tps)
 	if err != nil || len(got) != 4 || got[tps[0]].Offset != -1 {
 		t.Fatalf("unknown group: %v, %v", got, err)
 	}
 	want := map[TP]Offset{brokertest.TP("a", 2): {Offset: 7, Metadata: "1;2;3"}, brokertest.TP("b", 3): {Offset: 1 << 40}}
-	if err := c.CommitOffsets(ctx, noGroup, "g", want); err != nil {
+	if err := c.Offsets.CommitOffsets(ctx, noGroup, "g", want); err != nil {
 		t.Fatal(err)
 	}
 	// The other client sees the same.
@@ -57,7 +57,7 @@ func TestCommitAndCommitted(t *testing.T) {
 	if n != 2 {
 		t.Errorf("%d partitions", n)
 	}
-	got, err = c.Committed(ctx, "g", tps)
+	got, err = c.Offsets.Committed(ctx, "g", tps)
 	if err != nil || len(got) != 4 || got[brokertest.TP("a", 2)] != want[brokertest.TP("a", 2)] || got[brokertest.TP("b",
 		3)] != want[brokertest.TP("b", 3)] ||
 		got[brokertest.TP("a", 0)].Offset != -1 || got[brokertest.TP("b", 0)].Offset != -1 {
@@ -67,15 +67,15 @@ func TestCommitAndCommitted(t *testing.T) {
 	// A coordinator that moves, and one that is not ready.
 	fake.RehashCoordinators()
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch, kmsg.OffsetCommit}, Group: "g", Err: kerr.CoordinatorLoadInProgress, Count: 3})
-	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{brokertest.TP("a", 2): {Offset: 8, Metadata: "x"}}); err != nil {
+	if err := c.Offsets.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{brokertest.TP("a", 2): {Offset: 8, Metadata: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: "g", Err: kerr.NotCoordinator, Count: 2})
-	if got, err = c.Committed(ctx, "g", tps); err != nil || got[brokertest.TP("a", 2)] != (Offset{Offset: 8, Metadata: "x"}) {
+	if got, err = c.Offsets.Committed(ctx, "g", tps); err != nil || got[brokertest.TP("a", 2)] != (Offset{Offset: 8, Metadata: "x"}) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	// Outside of the membership, a commit is refused and says so.
-	err = c.CommitOffsets(ctx, Generation{ID: 5, MemberID: "nobody"}, "g", want)
+	err = c.Offsets.CommitOffsets(ctx, Generation{ID: 5, MemberID: "nobody"}, "g", want)
 	var oe *OffsetError
 	if !errors.As(err, &oe) || ClassOf(err) != Rebalance {
 		t.Fatalf("%v", err)
@@ -90,7 +90,7 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 	fake := brokertest.Cluster(t, kfake.SeedTopics(1, "in"))
 	c := open(t, fake.ListenAddrs())
 	tp := brokertest.TP("in", 0)
-	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tp: {Offset: 1, Metadata: "before"}}); err != nil {
+	if err := c.Offsets.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tp: {Offset: 1, Metadata: "before"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, commit := range []bool{false, true} {
@@ -119,7 +119,7 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 
 		for limit := 500 * time.Millisecond; ; limit *= 2 { // more on a busy machine
 			short, cancel := context.WithTimeout(ctx, limit)
-			got, err := c.Committed(short, "g", []TP{tp})
+			got, err := c.Offsets.Committed(short, "g", []TP{tp})
 			cancel()
 			if errors.Is(err, kafkago.UnstableOffsetCommit) {
 				t.Log(err)
@@ -139,7 +139,7 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 			}
 		})
 		start := time.Now()
-		got, err := c.Committed(ctx, "g", []TP{tp})
+		got, err := c.Offsets.Committed(ctx, "g", []TP{tp})
 		if err != nil || got[tp] != want {
 			t.Fatalf("commit %v: %v, %v; want %v", commit, got, err, want)
 		}
@@ -169,7 +169,7 @@ func TestListOffsets(t *testing.T) {
 	}
 	check := func(at int64, want ...int64) {
 		t.Helper()
-		got, err := c.ListOffsets(ctx, tps, at)
+		got, err := c.Offsets.ListOffsets(ctx, tps, at)
 		if err != nil || len(got) != 3 {
 			t.Fatal(got, err)
 		}
@@ -192,15 +192,15 @@ func TestListOffsets(t *testing.T) {
 	}
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "in", Partitions: []int32{1}, Err: kerr.LeaderNotAvailable, Count: 2})
 	check(Latest, 0, 100, 200)
-	if got, err := c.ListStable(ctx, tps); err != nil || got[tps[2]] != 200 {
+	if got, err := c.Offsets.ListStable(ctx, tps); err != nil || got[tps[2]] != 200 {
 		t.Fatal(got, err)
 	}
-	if got, err := c.ListOffsets(ctx, nil, Latest); err != nil || len(got) != 0 {
+	if got, err := c.Offsets.ListOffsets(ctx, nil, Latest); err != nil || len(got) != 0 {
 		t.Fatal(got, err)
 	}
 	short, cancel := context.WithTimeout(ctx, time.Second) // of which nearly all is between two attempts
 	defer cancel()
-	if _, err := c.ListOffsets(short, []TP{brokertest.TP("absent", 0)}, Latest); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
+	if _, err := c.Offsets.ListOffsets(short, []TP{brokertest.TP("absent", 0)}, Latest); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
 		t.Fatal(err)
 	} else {
 		t.Log(err)
@@ -219,7 +219,7 @@ func TestCommittedEpoch(t *testing.T) {
 			brokertest.TP(in, 2): {Offset: 9, Epoch: record.EpochOf(0)}}
 		tps := []TP{brokertest.TP(in, 0), brokertest.TP(in, 1), brokertest.TP(in, 2)}
 		for _, commit := range []func() error{
-			func() error { return c.CommitOffsets(ctx, noGroup, group, want) },
+			func() error { return c.Offsets.CommitOffsets(ctx, noGroup, group, want) },
 			func() error {
 				p := newProducer(t, c, kafkatest.Unique("tx"))
 				for tp, off := range want {
@@ -230,7 +230,7 @@ func TestCommittedEpoch(t *testing.T) {
 			},
 		} {
 			brokertest.Must(t, commit())
-			got, err := c.Committed(ctx, group, tps)
+			got, err := c.Offsets.Committed(ctx, group, tps)
 			brokertest.Must(t, err)
 			for tp, w := range want {
 				if got[tp] != w {

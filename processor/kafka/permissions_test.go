@@ -58,7 +58,7 @@ func TestOperations(t *testing.T) {
 		{kafka.ResourceTransactionalID, "other", nil, []kafka.Operation{kafka.OpDescribe}},
 		{kafka.ResourceCluster, "", nil, []kafka.Operation{kafka.OpCreate, kafka.OpIdempotentWrite}},
 	} {
-		ops, err := c.Operations(ctx, tc.kind, tc.name)
+		ops, err := c.Permissions.Operations(ctx, tc.kind, tc.name)
 		if err != nil {
 			t.Errorf("%d %q: %v", tc.kind, tc.name, err)
 			continue
@@ -86,12 +86,12 @@ func TestOperations(t *testing.T) {
 	if ch := <-f.Add(brokertest.TP("out", 0), 0).C(); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
 		t.Errorf("%+v", ch)
 	}
-	if _, err := c.Committed(ctx, "other", []record.TP{brokertest.TP("in", 0)}); kafka.ClassOf(err) != kafka.Fatal {
+	if _, err := c.Offsets.Committed(ctx, "other", []record.TP{brokertest.TP("in", 0)}); kafka.ClassOf(err) != kafka.Fatal {
 		t.Error(err)
 	} else {
 		t.Log(err)
 	}
-	if err := c.CreateTopic(ctx, "new", 1, 1, nil); kafka.ClassOf(err) != kafka.Fatal {
+	if err := c.Admin.CreateTopic(ctx, "new", 1, 1, nil); kafka.ClassOf(err) != kafka.Fatal {
 		t.Error(err)
 	} else {
 		t.Log(err)
@@ -119,7 +119,7 @@ func TestBrokersSecurity(t *testing.T) {
 			if err != nil {
 				t.Fatal(mechanism, err)
 			}
-			if _, err := c.ListOffsets(ctx, []record.TP{brokertest.TP(topic, 0)}, kafka.Latest); err != nil {
+			if _, err := c.Offsets.ListOffsets(ctx, []record.TP{brokertest.TP(topic, 0)}, kafka.Latest); err != nil {
 				t.Error(mechanism, err)
 			}
 			c.Close()
@@ -187,7 +187,7 @@ func TestBrokersSecurity(t *testing.T) {
 			name string
 			has  bool
 		}{{kafka.ResourceTopic, topic, true}, {kafka.ResourceGroup, name, true}, {kafka.ResourceTransactionalID, txn, false}} {
-			ops, err := c.Operations(ctx, q.kind, q.name)
+			ops, err := c.Permissions.Operations(ctx, q.kind, q.name)
 			if err != nil || !ops.Known || ops.Has(kafka.OpDescribe) != q.has || ops.Has(kafka.OpRead) {
 				t.Errorf("%d %s: %v, %v", q.kind, q.name, ops, err)
 			}

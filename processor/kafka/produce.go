@@ -44,7 +44,7 @@ func (p *Producer) Produce(ctx context.Context, out map[TP]*record.Batches) erro
 		if b.Count() == 0 {
 			continue
 		}
-		if _, ok := p.txn.added[tp]; !ok && p.transactional() {
+		if _, ok := p.txn.added[tp]; !ok && p.identity.transactional() {
 			return fmt.Errorf("kafka: produce to %s, which AddPartitions has not made part of the transaction", tp)
 		}
 		todo = append(todo, &outgoing{tp: tp, b: b, batches: b.Finish()})
@@ -59,11 +59,11 @@ func (p *Producer) Produce(ctx context.Context, out map[TP]*record.Batches) erro
 
 // sender sends batches to the leaders of their partitions.
 type sender struct {
-	*identity
-	cluster *Cluster
-	txn     *transaction
-	gates   *gates
-	timeout time.Duration // of retries
+	identity *identity
+	cluster  *Cluster
+	txn      *transaction
+	gates    *gates
+	timeout  time.Duration // of retries
 
 	next    map[TP]int32   // the next sequence number, where it is not 0
 	buffers requestBuffers // memory of requests that are over
@@ -189,7 +189,7 @@ type produceAnswer struct {
 }
 
 // isFirst reports whether the batch would be the transaction's first in its partition.
-func (s *sender) isFirst(o *outgoing) bool { return s.transactional() && !s.txn.added[o.tp] }
+func (s *sender) isFirst(o *outgoing) bool { return s.identity.transactional() && !s.txn.added[o.tp] }
 
 // send starts requests with the current batches of the partitions, in their
 // order, as far as their leaders have room, and returns those that have to wait
@@ -237,7 +237,7 @@ func (s *sender) send(ctx context.Context, ready []*outgoing, flying map[int32]*
 func (s *sender) exchange(ctx context.Context, leader int32, first bool, sent []*outgoing) produceAnswer {
 	size := 0
 	for _, o := range sent {
-		o.sealed = o.b.Seal(o.batch, s.id, s.epoch, o.next, s.transactional())
+		o.sealed = o.b.Seal(o.batch, s.identity.id, s.identity.epoch, o.next, s.identity.transactional())
 		size += len(o.sealed)
 	}
 	req := s.request(sent, size)
@@ -304,7 +304,7 @@ func (s *sender) request(parts []*outgoing, size int) *produceRequest {
 	}
 	r := &produceRequest{}
 	buf := s.buffers.get(size+256, size/8)
-	r.start(buf, s.cluster.transport.cfg.ClientID, s.transactionalID, int32(replicationTimeout.Milliseconds()), topics)
+	r.start(buf, s.cluster.transport.dialer.cfg.ClientID, s.identity.transactionalID, int32(replicationTimeout.Milliseconds()), topics)
 	for i := 0; i < len(parts); {
 		j := i
 		for j < len(parts) && parts[j].tp.Topic == parts[i].tp.Topic {
@@ -363,7 +363,7 @@ func (s *sender) apply(o *outgoing, res *produceResponse, err error) error {
 		// A duplicate is a batch that an earlier try has written.
 		s.next[o.tp] = int32(uint32(s.next[o.tp]+int32(records)) & 0x7fffffff)
 		o.batch++
-		if s.transactional() {
+		if s.identity.transactional() {
 			s.txn.added[o.tp] = true
 		}
 		o.last, o.waited = nil, false
@@ -378,7 +378,7 @@ func (s *sender) apply(o *outgoing, res *produceResponse, err error) error {
 		return nil
 	case Unknown:
 		o.last = err
-		if !s.transactional() {
+		if !s.identity.transactional() {
 			return nil // the same sequence again: the log takes it once
 		}
 	}

@@ -59,11 +59,11 @@ const (
 //
 // One goroutine at a time.
 type Producer struct {
-	*identity
-	cfg   ProducerConfig
-	txn   transaction // the open one
-	calls *calls      // of coordinators
-	send  *sender     // of batches to leaders
+	identity *identity
+	cfg      ProducerConfig
+	txn      transaction // the open one
+	calls    *calls      // of coordinators
+	send     *sender     // of batches to leaders
 }
 
 // identity is what a producer's requests name it by.
@@ -75,7 +75,7 @@ type identity struct {
 }
 
 // ID returns the producer id and epoch, -1 before Init.
-func (i *identity) ID() (id int64, epoch int16) { return i.id, i.epoch }
+func (p *Producer) ID() (id int64, epoch int16) { return p.identity.id, p.identity.epoch }
 
 // transactional reports whether the producer has transactions.
 func (i *identity) transactional() bool { return i.transactionalID != "" }
@@ -113,7 +113,7 @@ func (p *Producer) NeedsInit() bool { return p.txn.failure() != nil }
 // seconds; only errors of class Fatal and Fenced end it earlier.
 func (p *Producer) Init(ctx context.Context) error {
 	req := &initproducerid.Request{
-		TransactionalID:      p.transactionalID,
+		TransactionalID:      p.identity.transactionalID,
 		TransactionTimeoutMs: int32(p.cfg.TransactionTimeout.Milliseconds()),
 		ProducerID:           -1, // the zero values would name producer 0
 		ProducerEpoch:        -1,
@@ -123,7 +123,7 @@ func (p *Producer) Init(ctx context.Context) error {
 	for {
 		res, v2, err := p.calls.init(ctx, req)
 		if err == nil {
-			p.v2 = v2
+			p.identity.v2 = v2
 			p.renew(res.ProducerID, res.ProducerEpoch)
 			p.txn.reset()
 			p.txn.broken = nil
@@ -143,7 +143,7 @@ func (p *Producer) Init(ctx context.Context) error {
 
 // renew makes the producer go on with an epoch that it has not used, in which sequence numbers begin again.
 func (p *Producer) renew(id int64, epoch int16) {
-	p.id, p.epoch = id, epoch
+	p.identity.id, p.identity.epoch = id, epoch
 	clear(p.send.next)
 }
 
@@ -153,18 +153,18 @@ func (p *Producer) initError(err error) error {
 	case errors.Is(err, kafkago.InvalidTransactionTimeout):
 		hint = fmt.Sprintf("; the transaction timeout, %v, must not be above the brokers' transaction.max.timeout.ms", p.cfg.TransactionTimeout)
 	case errors.Is(err, kafkago.TransactionalIDAuthorizationFailed):
-		hint = fmt.Sprintf("; the worker needs WRITE and DESCRIBE on transactional id %q", p.transactionalID)
+		hint = fmt.Sprintf("; the worker needs WRITE and DESCRIBE on transactional id %q", p.identity.transactionalID)
 	case errors.Is(err, kafkago.ClusterAuthorizationFailed):
 		hint = "; the worker needs IDEMPOTENT_WRITE on the cluster"
 	}
-	return fmt.Errorf("kafka: init producer %q: %w%s", p.transactionalID, err, hint)
+	return fmt.Errorf("kafka: init producer %q: %w%s", p.identity.transactionalID, err, hint)
 }
 
 // usable returns why the producer cannot be used at the moment.
 func (p *Producer) usable() error {
 	broken := p.txn.failure()
-	if broken == nil || p.id < 0 {
+	if broken == nil || p.identity.id < 0 {
 		return broken
 	}
-	return &classed{ClassOf(broken), fmt.Errorf("kafka: producer %q has to be initialised again: %w", p.transactionalID, broken)}
+	return &classed{ClassOf(broken), fmt.Errorf("kafka: producer %q has to be initialised again: %w", p.identity.transactionalID, broken)}
 }

@@ -370,7 +370,7 @@ func TestSequenceWraps(t *testing.T) {
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
 	p := newProducer(t, c, kafkatest.Unique("tx"))
-	p.v2 = false // in version 2 they begin at 0 with each transaction
+	p.identity.v2 = false // in version 2 they begin at 0 with each transaction
 	p.send.next[brokertest.TP(out, 0)] = 1<<31 - 250
 	for _, prefix := range []string{"a", "b", "c"} {
 		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 1, 200, prefix), noGroup, "", nil))

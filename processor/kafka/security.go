@@ -236,12 +236,12 @@ func isAlert(err error) bool {
 // reports a failed SASL exchange and plaintext sent to a TLS port alike, as an
 // unexpected EOF. It returns the API versions that the broker supports.
 func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey]versionRange, error) {
-	nc, err := t.dial(ctx, "tcp", addr)
+	nc, err := t.dialer.dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	defer nc.Close()
-	deadline := time.Now().Add(t.cfg.DialTimeout)
+	deadline := time.Now().Add(t.dialer.cfg.DialTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
@@ -249,11 +249,11 @@ func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	pc := protocol.NewConn(nc, t.cfg.ClientID)
+	pc := protocol.NewConn(nc, t.dialer.cfg.ClientID)
 	m, err := pc.RoundTrip(new(apiversions.Request))
 	if err != nil {
 		hint := "check " + settingBrokers
-		if t.cfg.TLS != nil {
+		if t.dialer.cfg.TLS != nil {
 			// With TLS 1.3 the broker judges the client's certificate only after
 			// the client thinks that the handshake is done.
 			if isAlert(err) {
@@ -276,20 +276,20 @@ func (t *transport) probe(ctx context.Context, addr string) (map[protocol.ApiKey
 		agreed[key] = key.SelectVersion(k.MinVersion, k.MaxVersion)
 	}
 	pc.SetVersions(agreed)
-	if t.cfg.SASL != nil {
-		if _, err := t.authenticate(ctx, pc, addr); err != nil {
+	if t.dialer.cfg.SASL != nil {
+		if _, err := t.dialer.authenticate(ctx, pc, addr); err != nil {
 			if errors.Is(err, errLoginCut) {
 				// Brokers close the connection on wrong credentials, some time later.
-				err = t.refused(addr, kafkago.SASLAuthenticationFailed)
+				err = t.dialer.refused(addr, kafkago.SASLAuthenticationFailed)
 			}
 			return nil, err
 		}
 	}
 	// A listener that wants SASL answers ApiVersions without it and closes the
 	// connection at the first other request; ask for something small.
-	if _, err := pc.RoundTrip(&routed{msg: emptyMetadata(), correlation: t.corr.Add(1), clientID: t.cfg.ClientID}); err != nil {
+	if _, err := pc.RoundTrip(&routed{msg: emptyMetadata(), correlation: t.corr.Add(1), clientID: t.dialer.cfg.ClientID}); err != nil {
 		hint := "check " + settingBrokers
-		if t.cfg.SASL == nil {
+		if t.dialer.cfg.SASL == nil {
 			hint = "if the listener wants SASL, set " + settingSASL
 		}
 		return nil, fmt.Errorf("kafka: %s closed the connection on the first request: %w; %s", addr, err, hint)

@@ -117,7 +117,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 	t.Run("one of several answers", func(t *testing.T) {
 		c := open(t, append([]string{unused.Addr().String()}, plaintext.ListenAddrs()...))
-		if _, err := c.Topics(brokertest.Within(t, 30*time.Second)); err != nil {
+		if _, err := c.Admin.Topics(brokertest.Within(t, 30*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -167,9 +167,9 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 			err = p.Init(ctx)
 		}
 		brokertest.Must(t, err)
-		at, err := c.Committed(ctx, name, []record.TP{source})
+		at, err := c.Offsets.Committed(ctx, name, []record.TP{source})
 		for try := 0; err != nil && try < 20; try++ { // FindCoordinator is given any answer, too
-			at, err = c.Committed(ctx, name, []record.TP{source})
+			at, err = c.Offsets.Committed(ctx, name, []record.TP{source})
 		}
 		brokertest.Must(t, err)
 		switch now := max(at[source].Offset, 0); now {

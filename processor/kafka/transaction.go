@@ -86,7 +86,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	if !p.transactional() {
+	if !p.identity.transactional() {
 		return nil
 	}
 	var fresh []TP
@@ -100,7 +100,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 	}
 	slices.SortFunc(fresh, record.TP.Compare)
 	fresh = slices.Compact(fresh)
-	req := &addpartitionstotxn.Request{TransactionalID: p.transactionalID, ProducerID: p.id, ProducerEpoch: p.epoch}
+	req := &addpartitionstotxn.Request{TransactionalID: p.identity.transactionalID, ProducerID: p.identity.id, ProducerEpoch: p.identity.epoch}
 	for i, tp := range fresh {
 		if i == 0 || tp.Topic != fresh[i-1].Topic {
 			req.Topics = append(req.Topics, addpartitionstotxn.RequestTopic{Name: tp.Topic})
@@ -109,7 +109,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 		t.Partitions = append(t.Partitions, tp.Partition)
 	}
 	p.txn.open()
-	err := p.calls.call(ctx, txnCoordinator, p.transactionalID, req, func(m protocol.Message) error {
+	err := p.calls.call(ctx, txnCoordinator, p.identity.transactionalID, req, func(m protocol.Message) error {
 		var errs []error
 		for _, t := range m.(*addpartitionstotxn.Response).Results {
 			for _, r := range t.Results {
@@ -121,7 +121,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 		return worst(errs)
 	})
 	if err != nil {
-		err = fmt.Errorf("kafka: add partitions to transaction of %q: %w", p.transactionalID, err)
+		err = fmt.Errorf("kafka: add partitions to transaction of %q: %w", p.identity.transactionalID, err)
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
 			err = fmt.Errorf("%w; the worker needs WRITE on the topic", err)
 		}
@@ -143,7 +143,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, gen Generation, group stri
 	if err := p.usable(); err != nil {
 		return err
 	}
-	if !p.transactional() {
+	if !p.identity.transactional() {
 		return errors.New("kafka: a producer without a transactional id has no offsets; use Client.CommitOffsets")
 	}
 	if len(offsets) == 0 {
@@ -157,11 +157,11 @@ func (p *Producer) CommitOffsets(ctx context.Context, gen Generation, group stri
 func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group string, offsets map[TP]Offset) error {
 	if !p.txn.group[group] {
 		p.txn.open()
-		err := p.calls.call(ctx, txnCoordinator, p.transactionalID, &addoffsetstotxn.Request{
-			TransactionalID: p.transactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, GroupID: group,
+		err := p.calls.call(ctx, txnCoordinator, p.identity.transactionalID, &addoffsetstotxn.Request{
+			TransactionalID: p.identity.transactionalID, ProducerID: p.identity.id, ProducerEpoch: p.identity.epoch, GroupID: group,
 		}, func(m protocol.Message) error { return newCodeError(m.(*addoffsetstotxn.Response).ErrorCode) })
 		if err != nil {
-			return fmt.Errorf("kafka: add offsets of group %q to transaction of %q: %w", group, p.transactionalID, err)
+			return fmt.Errorf("kafka: add offsets of group %q to transaction of %q: %w", group, p.identity.transactionalID, err)
 		}
 		p.txn.group[group] = true
 	}
@@ -171,7 +171,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 	}
 	slices.SortFunc(tps, record.TP.Compare)
 	req := &txnoffsetcommit.Request{
-		TransactionalID: p.transactionalID, GroupID: group, ProducerID: p.id, ProducerEpoch: p.epoch,
+		TransactionalID: p.identity.transactionalID, GroupID: group, ProducerID: p.identity.id, ProducerEpoch: p.identity.epoch,
 		GenerationID: gen.ID, MemberID: gen.MemberID, GroupInstanceID: gen.InstanceID,
 	}
 	for i, tp := range tps {
@@ -195,7 +195,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 		return worst(errs)
 	})
 	if err != nil {
-		return fmt.Errorf("kafka: offsets in transaction of %q: %w", p.transactionalID, err)
+		return fmt.Errorf("kafka: offsets in transaction of %q: %w", p.identity.transactionalID, err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ type versionRange struct{ min, max int16 }
 
 // transport makes single attempts of requests, to a given broker or to any.
 type transport struct {
-	*dialer
+	dialer   *dialer
 	versions map[protocol.ApiKey]versionRange // of the broker that negotiate connected to
 	corr     atomic.Int32                     // correlation ids
 	life     context.Context                  // of what the Transports do by themselves; Close ends it
@@ -118,15 +118,15 @@ func (t *transport) newNode(id int32, addr string) *node {
 	return &node{
 		id: id, addr: addr, netAddr: kafkago.TCP(addr),
 		transport: &kafkago.Transport{
-			Dial:        t.connect,
-			DialTimeout: t.cfg.DialTimeout,
+			Dial:        t.dialer.connect,
+			DialTimeout: t.dialer.cfg.DialTimeout,
 			// Shorter than what brokers (10 minutes) and load balancers (about 4) allow.
 			IdleTimeout: 2 * time.Minute,
 			// kafka-go wants metadata of its own, which nothing here uses: no topics,
 			// seldom. The TTL is also the time limit of that request.
-			MetadataTTL:    t.cfg.RequestTimeout,
+			MetadataTTL:    t.dialer.cfg.RequestTimeout,
 			MetadataTopics: []string{},
-			ClientID:       t.cfg.ClientID,
+			ClientID:       t.dialer.cfg.ClientID,
 			Context:        t.life,
 		},
 	}
@@ -138,14 +138,14 @@ func (t *transport) timeoutOf(m protocol.Message) time.Duration {
 	case *metadata.Request, *findcoordinator.Request, *brokerFeatures:
 		// Answered from memory, and needed to get away from a broker that hangs: try
 		// again, or another one, early.
-		return t.cfg.RequestTimeout / 6
+		return t.dialer.cfg.RequestTimeout / 6
 	}
-	return t.cfg.RequestTimeout
+	return t.dialer.cfg.RequestTimeout
 }
 
 // send makes one attempt at one address.
 func (t *transport) send(ctx context.Context, timeout time.Duration, n *node, m protocol.Message) (protocol.Message, error) {
-	if t.isClosed() {
+	if t.dialer.isClosed() {
 		return nil, ErrClosed
 	}
 	if err := t.unsupported(m); err != nil {
@@ -153,7 +153,7 @@ func (t *transport) send(ctx context.Context, timeout time.Duration, n *node, m 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r := &routed{msg: m, correlation: t.corr.Add(1), clientID: t.cfg.ClientID}
+	r := &routed{msg: m, correlation: t.corr.Add(1), clientID: t.dialer.cfg.ClientID}
 	res, err := n.transport.RoundTrip(ctx, n.netAddr, r)
 	if err != nil {
 		return nil, &BrokerError{Broker: n.id, Addr: n.addr, API: apiName(m.ApiKey()), Err: err}

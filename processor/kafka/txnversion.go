@@ -91,8 +91,8 @@ func (f *brokerFeatures) Exchange(rw io.ReadWriter, _ int16, correlation int32, 
 
 // endTxn is EndTxn and its response. Version 5 is of version 2 of the protocol; older versions differ in their encoding alone.
 type endTxn struct {
-	identity
-	commit bool
+	identity identity
+	commit   bool
 
 	code int16
 	next struct { // producer id and epoch of the next transaction; the id is another one where epochs are used up. Only of version 2
@@ -105,32 +105,32 @@ func (*endTxn) ApiKey() protocol.ApiKey { return protocol.EndTxn }
 
 func (e *endTxn) Exchange(rw io.ReadWriter, highest int16, correlation int32, clientID string) (protocol.Message, error) {
 	version := min(highest, 2) // the last one that is not flexible
-	if e.v2 {
+	if e.identity.v2 {
 		version = endTxnVersion2
 	}
-	b := appendRequest(nil, protocol.EndTxn, version, correlation, clientID, e.v2)
-	if e.v2 {
-		b = appendCompactString(b, e.transactionalID)
+	b := appendRequest(nil, protocol.EndTxn, version, correlation, clientID, e.identity.v2)
+	if e.identity.v2 {
+		b = appendCompactString(b, e.identity.transactionalID)
 	} else {
-		b = appendString(b, e.transactionalID)
+		b = appendString(b, e.identity.transactionalID)
 	}
-	b = binary.BigEndian.AppendUint64(b, uint64(e.id))
-	b = binary.BigEndian.AppendUint16(b, uint16(e.epoch))
+	b = binary.BigEndian.AppendUint64(b, uint64(e.identity.id))
+	b = binary.BigEndian.AppendUint16(b, uint16(e.identity.epoch))
 	commit := byte(0)
 	if e.commit {
 		commit = 1
 	}
 	b = append(b, commit)
-	if e.v2 {
+	if e.identity.v2 {
 		b = append(b, 0) // no tagged fields
 	}
 	var r wireReader
-	if err := r.Ask(rw, b, correlation, e.v2); err != nil {
+	if err := r.Ask(rw, b, correlation, e.identity.v2); err != nil {
 		return nil, err
 	}
 	r.Int32() // throttle time
 	e.code = r.Int16()
-	if e.v2 {
+	if e.identity.v2 {
 		e.next.id, e.next.epoch = r.Int64(), r.Int16()
 	}
 	return e, r.End()

@@ -221,7 +221,7 @@ func TestEpochsUsedUp(t *testing.T) {
 		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 50, "a"), noGroup, "", nil))
 		brokertest.Must(t, p.End(ctx, true))
 		first, _ := p.ID()
-		for p.epoch < math.MaxInt16-2 {
+		for p.identity.epoch < math.MaxInt16-2 {
 			p.txn.open() // and nothing is written
 			brokertest.Must(t, p.End(ctx, false))
 		}
@@ -234,10 +234,10 @@ func TestEpochsUsedUp(t *testing.T) {
 				wire.expect(loseDone)
 			}
 			brokertest.Must(t, p.End(ctx, true))
-			t.Logf("epoch %d of %d", p.epoch, p.id)
+			t.Logf("epoch %d of %d", p.identity.epoch, p.identity.id)
 		}
-		if p.id == first || p.epoch < 0 || p.epoch > 4 {
-			t.Errorf("epoch %d of %d, after %d", p.epoch, p.id, first)
+		if p.identity.id == first || p.identity.epoch < 0 || p.identity.epoch > 4 {
+			t.Errorf("epoch %d of %d, after %d", p.identity.epoch, p.identity.id, first)
 		}
 		brokertest.WantValues(t, k, out, 3, 50, want...)
 	})

@@ -105,7 +105,7 @@ func (g *Group) find(ctx context.Context) error {
 	for _, t := range topics {
 		all = append(all, g.c.ChangelogTopic(t))
 	}
-	infos, err := g.client.Topics(ctx, all...)
+	infos, err := g.client.Admin.Topics(ctx, all...)
 	if err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
@@ -131,7 +131,7 @@ func (g *Group) find(ctx context.Context) error {
 func committedOffsets(ctx context.Context, c *config.Config, client *kafka.Client, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
 	all := map[kafka.TP]kafka.Offset{}
 	for group, tps := range byGroup(c, slices.Values(tps)) {
-		offs, err := client.Committed(ctx, group, tps)
+		offs, err := client.Offsets.Committed(ctx, group, tps)
 		if err != nil {
 			return nil, err
 		}
@@ -172,13 +172,13 @@ type stored struct {
 // read returns the live records of a changelog partition in the order of their
 // first appearance.
 func (g *Group) read(ctx context.Context, log kafka.TP, values bool) ([]*stored, error) {
-	first, err := g.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
+	first, err := g.client.Offsets.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, err
 	}
 	// To the end of the log, not to the present last stable offset: a transaction may be
 	// committed meanwhile.
-	last, err := g.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
+	last, err := g.client.Offsets.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ type sentTo struct {
 // sent again.
 func readLedger(ctx context.Context, client *kafka.Client, fetcher *kafka.Fetcher, dlq string, wait bool) (map[sentTo]runs, error) {
 	name := LedgerTopic(dlq)
-	infos, err := client.Topics(ctx, name)
+	infos, err := client.Admin.Topics(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("admin: topic %q: %w", name, err)
 	}
@@ -89,13 +89,13 @@ func readLedger(ctx context.Context, client *kafka.Client, fetcher *kafka.Fetche
 	}
 	for p := range infos[name].Partitions {
 		tp := kafka.TP{Topic: name, Partition: int32(p)}
-		first, err := client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
+		first, err := client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
 		if err != nil {
 			return nil, fmt.Errorf("admin: %w", err)
 		}
-		last, err := client.ListStable(ctx, []kafka.TP{tp})
+		last, err := client.Offsets.ListStable(ctx, []kafka.TP{tp})
 		if wait {
-			last, err = client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Latest)
+			last, err = client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, kafka.Latest)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("admin: %w", err)

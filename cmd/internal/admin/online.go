@@ -129,21 +129,21 @@ func (r *Report) startFault() error {
 func (e *examination) apis() bool {
 	const what = "APIs of the brokers"
 	runs := true
-	if lacking := e.client.Lacking(kafka.Worker); lacking != "" {
+	if lacking := e.client.Cluster.Lacking(kafka.Worker); lacking != "" {
 		runs = false
 		e.r.Fault(what, "no worker can run without "+lacking, "use brokers that are compatible with Kafka 2.5 or newer")
 	}
 	exact := e.c.Cycle.Guarantee == "exactly_once"
-	if lacking := e.client.Lacking(kafka.Transactions); exact && lacking != "" {
+	if lacking := e.client.Cluster.Lacking(kafka.Transactions); exact && lacking != "" {
 		runs = false
 		e.r.Fault(what, "there is no exactly once without "+lacking, "set "+config.Prefix+"GUARANTEE=at_least_once, with which some outputs "+
 			"come twice after a crash, or use brokers, or a tier of the service, with transactions")
 	}
-	if lacking := e.client.Lacking(kafka.StaticMember); lacking != "" && (e.c.Group.InstanceID != "" || e.c.Group.InstanceDir != "") {
+	if lacking := e.client.Cluster.Lacking(kafka.StaticMember); lacking != "" && (e.c.Group.InstanceID != "" || e.c.Group.InstanceDir != "") {
 		runs = false
 		e.r.Fault(what, "there is no instance id without "+lacking, "set "+config.Prefix+"INSTANCE_ID=off: the membership is dynamic then")
 	}
-	if lacking := e.client.Lacking(kafka.ConsumerProtocol); lacking != "" && e.c.Group.Protocol == "consumer" {
+	if lacking := e.client.Cluster.Lacking(kafka.ConsumerProtocol); lacking != "" && e.c.Group.Protocol == "consumer" {
 		runs = false
 		e.r.Fault(what, "there is no group protocol consumer without "+lacking, "set "+config.Prefix+"GROUP_PROTOCOL=classic")
 	}
@@ -160,7 +160,7 @@ func (e *examination) apis() bool {
 		{kafka.LeaderEpochs, true, "records that an unclean leader election has lost are not noticed", ""},
 		{kafka.PermissionsKnown, true, "permissions are not known before they are needed", ""},
 	} {
-		if lacking := e.client.Lacking(w.purpose); w.applies && lacking != "" {
+		if lacking := e.client.Cluster.Lacking(w.purpose); w.applies && lacking != "" {
 			e.r.Findings = append(e.r.Findings, Finding{Level: LevelWarn, What: what, Detail: w.detail + ": they lack " + lacking, Fix: w.fix,
 				suspect: w.fix != ""})
 		}
@@ -171,7 +171,7 @@ func (e *examination) apis() bool {
 // brokers compares timeouts with the brokers' limits. A broker that hides
 // its configuration gives no finding: the worker finds out when it starts.
 func (e *examination) brokers(ctx context.Context) {
-	if conf, err := e.client.BrokerConfig(ctx); err == nil {
+	if conf, err := e.client.Admin.BrokerConfig(ctx); err == nil {
 		e.limits(conf)
 	}
 }
@@ -236,7 +236,7 @@ func (e *examination) group(ctx context.Context) {
 // groupOf checks that the workers may join a group and commit in it.
 func (e *examination) groupOf(ctx context.Context, group string) {
 	name := "group " + group
-	ops, err := e.client.Operations(ctx, kafka.ResourceGroup, group)
+	ops, err := e.client.Permissions.Operations(ctx, kafka.ResourceGroup, group)
 	if err != nil && !kafka.Unsupported(err) { // apis has reported that
 		e.r.unasked(name, err)
 		return
@@ -250,7 +250,7 @@ func (e *examination) groupOf(ctx context.Context, group string) {
 		if e.c.Group.InstanceID != "" {
 			id = processor.TransactionalID(group, e.c.Group.InstanceID)
 		}
-		ops, err := e.client.Operations(ctx, kafka.ResourceTransactionalID, id)
+		ops, err := e.client.Permissions.Operations(ctx, kafka.ResourceTransactionalID, id)
 		switch {
 		case err != nil:
 			e.r.unasked("transactional id "+id, err)
@@ -307,7 +307,7 @@ func (e *examination) topics(ctx context.Context) {
 
 // retention compares an input topic's retention with the replay of a restart.
 func (e *examination) retention(ctx context.Context, topic string) string {
-	conf, err := e.client.TopicConfig(ctx, topic)
+	conf, err := e.client.Admin.TopicConfig(ctx, topic)
 	switch {
 	case kafka.Unsupported(err): // apis has reported it
 		return ""
@@ -364,7 +364,7 @@ func (e *examination) outputs(ctx context.Context) {
 				"create it (worker setup does), or correct "+config.Prefix+p.setting)
 			continue
 		case !info.Exists:
-			if err := e.client.MayCreateTopic(ctx, p.name, p.partitions, e.c.Output.Replication, p.configs); err != nil {
+			if err := e.client.Admin.MayCreateTopic(ctx, p.name, p.partitions, e.c.Output.Replication, p.configs); err != nil {
 				refused.add(p.name, err)
 				continue
 			}
@@ -400,7 +400,7 @@ func (e *examination) feedback(ctx context.Context) {
 	if topic == config.Off || !e.c.Detect.Anomalies {
 		return
 	}
-	infos, err := e.client.Topics(ctx, topic)
+	infos, err := e.client.Admin.Topics(ctx, topic)
 	info, what := infos[topic], "topic "+topic
 	switch {
 	case err != nil:
@@ -459,7 +459,7 @@ func creationFix(err error) string {
 func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	what := "topic " + p.name
 	if ks, err := e.c.ForTopic(p.input).KeystateConfig(); err == nil {
-		cfg := processor.Config{MappingSet: processor.MappingSet{Mapping: processor.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
+		cfg := processor.Config{Mappings: processor.MappingSet{Mapping: processor.Mapping{State: ks}}, StateLost: policyOf(e.c.Cycle.StateLost)}
 		err := processor.MisfitOf(&cfg, p.input, p.partitions, p.name, p.info.Partitions)
 		var refused *processor.RefusedError
 		if errors.As(err, &refused) {
@@ -467,7 +467,7 @@ func (e *examination) changelog(ctx context.Context, p topicPlan) {
 				Starts: len(e.inputs) > 1}) // New refuses if no topic fits
 		}
 	}
-	conf, err := e.client.TopicConfig(ctx, p.name)
+	conf, err := e.client.Admin.TopicConfig(ctx, p.name)
 	if err != nil {
 		return // the warning on the input topic covers it
 	}
@@ -517,7 +517,7 @@ func (e *examination) state(ctx context.Context) {
 		}
 	}
 	for i := range cfgs {
-		infos, ierr := e.client.Topics(ctx, cfgs[i].Topics...)
+		infos, ierr := e.client.Admin.Topics(ctx, cfgs[i].Topics...)
 		if ierr != nil {
 			e.r.Warn("stored state", "cannot be examined: "+ierr.Error(), "")
 			return

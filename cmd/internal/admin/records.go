@@ -187,10 +187,10 @@ func (e *examination) bounds(ctx context.Context, in kafka.TopicInfo) (tps []kaf
 	for p := range min(in.Partitions, samplePartitions) {
 		tps = append(tps, kafka.TP{Topic: in.Name, Partition: int32(p)})
 	}
-	if first, err = e.client.ListOffsets(ctx, tps, kafka.Earliest); err != nil {
+	if first, err = e.client.Offsets.ListOffsets(ctx, tps, kafka.Earliest); err != nil {
 		return nil, nil, nil, err
 	}
-	if ends, err = e.client.ListStable(ctx, tps); err != nil {
+	if ends, err = e.client.Offsets.ListStable(ctx, tps); err != nil {
 		return nil, nil, nil, err
 	}
 	return tps, first, ends, nil
@@ -316,7 +316,7 @@ func (e *examination) begins(ctx context.Context, tps []kafka.TP, first, ends ma
 	case at == kafka.Earliest:
 		return first, nil
 	default:
-		offs, err := e.client.ListOffsets(ctx, tps, at)
+		offs, err := e.client.Offsets.ListOffsets(ctx, tps, at)
 		for tp, off := range offs {
 			if off < 0 { // no record that late yet
 				offs[tp] = ends[tp]

@@ -139,11 +139,11 @@ func (r *Redrive) Run(ctx context.Context) (done Tally, err error) {
 // only then reads what was sent.
 func (r *Redrive) start(ctx context.Context) error {
 	name := LedgerTopic(r.Topic.Name)
-	if err := r.Client.CreateTopic(ctx, name, 1, r.Replication, LedgerConfigs); err != nil {
+	if err := r.Client.Admin.CreateTopic(ctx, name, 1, r.Replication, LedgerConfigs); err != nil {
 		return fmt.Errorf("admin: create topic %q, which holds what was sent again: %w", name, err)
 	}
 	if r.To != "" {
-		if err := r.Client.CreateTopic(ctx, r.To, r.Partitions, r.Replication, nil); err != nil {
+		if err := r.Client.Admin.CreateTopic(ctx, r.To, r.Partitions, r.Replication, nil); err != nil {
 			return fmt.Errorf("admin: create topic %q: %w", r.To, err)
 		}
 	}
@@ -258,7 +258,7 @@ func (r *Redrive) target(ctx context.Context, name string) (*cycle.Topic, error)
 	if t := r.targets[name]; t != nil {
 		return t, nil
 	}
-	infos, err := r.Client.Topics(ctx, name)
+	infos, err := r.Client.Admin.Topics(ctx, name)
 	if err == nil && !infos[name].Exists && r.Dry { // redrive creates it
 		return &cycle.Topic{Name: name, Partitions: 1, BatchBytes: r.MaxMessage}, nil
 	}

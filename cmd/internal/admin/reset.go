@@ -143,11 +143,11 @@ func (g *Group) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	earliest, err := g.client.ListOffsets(ctx, g.tps, kafka.Earliest)
+	earliest, err := g.client.Offsets.ListOffsets(ctx, g.tps, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	latest, err := g.client.ListStable(ctx, g.tps)
+	latest, err := g.client.Offsets.ListStable(ctx, g.tps)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
@@ -194,7 +194,7 @@ func (g *Group) start(ctx context.Context, earliest, latest map[kafka.TP]int64) 
 	case at == kafka.Latest:
 		return latest, nil
 	}
-	offs, err := g.client.ListOffsets(ctx, g.tps, at)
+	offs, err := g.client.Offsets.ListOffsets(ctx, g.tps, at)
 	for tp, off := range offs {
 		if off < 0 { // no record that late yet
 			offs[tp] = latest[tp]
@@ -215,7 +215,7 @@ func (g *Group) floors(ctx context.Context, targets map[kafka.TP]int64) (map[kaf
 			if err != nil {
 				return nil, fmt.Errorf("admin: %s at offset %d: %w", tp, at, err)
 			}
-			from, err := g.client.ListOffsets(ctx, []kafka.TP{tp}, max(0, start-g.o.Warmup.Milliseconds()))
+			from, err := g.client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, max(0, start-g.o.Warmup.Milliseconds()))
 			if err != nil {
 				return nil, fmt.Errorf("admin: %w", err)
 			}
@@ -239,7 +239,7 @@ func warming(floor state.Floor, target int64) string {
 // timeAt returns the timestamp, in milliseconds, of the first record at offset at or later; where there is none, the present.
 func (g *Group) timeAt(ctx context.Context, tp kafka.TP, at int64) (ms int64, err error) {
 	ms = time.Now().UnixMilli()
-	ends, err := g.client.ListStable(ctx, []kafka.TP{tp})
+	ends, err := g.client.Offsets.ListStable(ctx, []kafka.TP{tp})
 	if err != nil {
 		return 0, err
 	}
@@ -258,7 +258,7 @@ func (g *Group) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offse
 		for _, tp := range tps {
 			groupOffsets[tp] = offs[tp]
 		}
-		err := g.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, group, groupOffsets)
+		err := g.client.Offsets.CommitOffsets(ctx, kafka.Generation{ID: -1}, group, groupOffsets)
 		switch kafka.ClassOf(err) {
 		case kafka.None:
 		case kafka.Rebalance, kafka.InstanceFenced:
@@ -284,7 +284,7 @@ func (g *Group) mismatched() (topics []string) {
 // its former settings.
 func (g *Group) remake(ctx context.Context, topic string) error {
 	name := g.c.ChangelogTopic(topic)
-	have, err := g.client.TopicConfig(ctx, name)
+	have, err := g.client.Admin.TopicConfig(ctx, name)
 	if err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
@@ -294,15 +294,15 @@ func (g *Group) remake(ctx context.Context, topic string) error {
 			configs[k] = v
 		}
 	}
-	if err := g.client.DeleteTopic(ctx, name); err != nil {
+	if err := g.client.Admin.DeleteTopic(ctx, name); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	for {
 		// Older brokers delete in the background: the name may stay in use for a while.
-		if err := g.client.CreateTopic(ctx, name, g.counts[topic], g.c.Output.Replication, configs); err != nil && ctx.Err() != nil {
+		if err := g.client.Admin.CreateTopic(ctx, name, g.counts[topic], g.c.Output.Replication, configs); err != nil && ctx.Err() != nil {
 			return fmt.Errorf("admin: %w", err)
 		}
-		infos, err := g.client.Topics(ctx, name)
+		infos, err := g.client.Admin.Topics(ctx, name)
 		if err == nil && infos[name].Exists && infos[name].Partitions == g.counts[topic] {
 			g.logs[topic] = g.counts[topic]
 			return nil

@@ -21,7 +21,7 @@ func (g *Group) Resume(ctx context.Context) error {
 	if r.Committed, err = committedOffsets(ctx, g.c, g.client, g.tps); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
-	if r.Ends, err = g.client.ListStable(ctx, g.tps); err != nil {
+	if r.Ends, err = g.client.Offsets.ListStable(ctx, g.tps); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	switch g.o.To {

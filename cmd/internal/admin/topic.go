@@ -23,7 +23,7 @@ type Topic struct {
 // OpenDeadLetters finds where the letters are and which were sent again. What comes later is not
 // part of it. The caller closes the client after Close.
 func OpenDeadLetters(ctx context.Context, client *kafka.Client, name string) (*Topic, error) {
-	infos, err := client.Topics(ctx, name)
+	infos, err := client.Admin.Topics(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("admin: topic %q: %w", name, err)
 	}
@@ -49,10 +49,10 @@ func OpenDeadLetters(ctx context.Context, client *kafka.Client, name string) (*T
 }
 
 func (t *Topic) find(ctx context.Context, tps []kafka.TP) (err error) {
-	if t.first, err = t.client.ListOffsets(ctx, tps, kafka.Earliest); err != nil {
+	if t.first, err = t.client.Offsets.ListOffsets(ctx, tps, kafka.Earliest); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
-	if t.ends, err = t.client.ListStable(ctx, tps); err != nil {
+	if t.ends, err = t.client.Offsets.ListStable(ctx, tps); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	return t.reload(ctx, false)
@@ -68,7 +68,7 @@ func (t *Topic) reload(ctx context.Context, wait bool) error {
 	for tp := range t.ends {
 		tps = append(tps, tp)
 	}
-	ends, err := t.client.ListOffsets(ctx, tps, kafka.Latest)
+	ends, err := t.client.Offsets.ListOffsets(ctx, tps, kafka.Latest)
 	if err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
@@ -130,15 +130,15 @@ func (t *Topic) whole(ctx context.Context, l *Letter) (ok bool, err error) {
 	if l.SourceOffset < 0 || l.Source.Topic == "" {
 		return false, nil
 	}
-	infos, err := t.client.Topics(ctx, l.Source.Topic)
+	infos, err := t.client.Admin.Topics(ctx, l.Source.Topic)
 	if err != nil || !infos[l.Source.Topic].Exists || int(l.Source.Partition) >= infos[l.Source.Topic].Partitions {
 		return false, err
 	}
-	first, err := t.client.ListOffsets(ctx, []kafka.TP{l.Source}, kafka.Earliest)
+	first, err := t.client.Offsets.ListOffsets(ctx, []kafka.TP{l.Source}, kafka.Earliest)
 	if err != nil || first[l.Source] > l.SourceOffset {
 		return false, err
 	}
-	end, err := t.client.ListStable(ctx, []kafka.TP{l.Source})
+	end, err := t.client.Offsets.ListStable(ctx, []kafka.TP{l.Source})
 	if err != nil || end[l.Source] <= l.SourceOffset {
 		return false, err
 	}

@@ -40,7 +40,7 @@ func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 			}
 			continue
 		}
-		if err := client.CreateTopic(ctx, p.name, p.partitions, c.Output.Replication, p.configs); err != nil {
+		if err := client.Admin.CreateTopic(ctx, p.name, p.partitions, c.Output.Replication, p.configs); err != nil {
 			return fmt.Errorf("admin: create topic %q: %w; %s", p.name, err, creationFix(err))
 		}
 		log.Info("created topic", "topic", p.name, "partitions", p.partitions)
@@ -76,11 +76,12 @@ func Finder(c *config.Config, client *kafka.Client, log *slog.Logger) func(conte
 // createChangelog creates the changelog of a topic, if there is none and it may be created.
 func createChangelog(ctx context.Context, c *config.Config, client *kafka.Client, in string, log *slog.Logger) error {
 	name := c.ChangelogTopic(in)
-	infos, err := client.Topics(ctx, in, name)
+	infos, err := client.Admin.Topics(ctx, in, name)
 	if err != nil || infos[name].Exists || !infos[in].Exists || !c.Output.CreateTopics || !slices.Contains(c.Scored(), in) {
 		return err
 	}
-	if err := client.CreateTopic(ctx, name, infos[in].Partitions, c.Output.Replication, maps.Clone(cycle.ChangelogSpec.Configs)); err != nil {
+	configs := maps.Clone(cycle.ChangelogSpec.Configs)
+	if err := client.Admin.CreateTopic(ctx, name, infos[in].Partitions, c.Output.Replication, configs); err != nil {
 		return err
 	}
 	log.Info("created topic", "topic", name, "partitions", infos[in].Partitions)
@@ -98,7 +99,7 @@ func OutputCreator(c *config.Config, client *kafka.Client) func(context.Context,
 			inputs = append(inputs, kafka.TopicInfo{Name: name})
 		}
 		name := c.OutputTopics()[output]
-		err := client.CreateTopic(ctx, name, partitions, c.Output.Replication, outputConfigs(ctx, client.Admin, output, inputs))
+		err := client.Admin.CreateTopic(ctx, name, partitions, c.Output.Replication, outputConfigs(ctx, client.Admin, output, inputs))
 		if err != nil {
 			return fmt.Errorf("admin: create topic %q: %w; %s", name, err, creationFix(err))
 		}

@@ -148,11 +148,11 @@ func RunSeries(ctx context.Context, c *SeriesConfig) (*SeriesResult, error) {
 
 // place finds where to begin: the size of the newest records, and how many of them are of the series, say how many the bounds allow.
 func (r *seriesRun) place(ctx context.Context) error {
-	first, err := r.Topic.Client.ListOffsets(ctx, []kafka.TP{r.tp}, kafka.Earliest)
+	first, err := r.Topic.Client.Offsets.ListOffsets(ctx, []kafka.TP{r.tp}, kafka.Earliest)
 	if err != nil {
 		return fmt.Errorf("backtest: %s: %w", r.tp, err)
 	}
-	end, err := r.Topic.Client.ListStable(ctx, []kafka.TP{r.tp})
+	end, err := r.Topic.Client.Offsets.ListStable(ctx, []kafka.TP{r.tp})
 	if err != nil {
 		return fmt.Errorf("backtest: %s: %w", r.tp, err)
 	}

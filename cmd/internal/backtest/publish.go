@@ -68,10 +68,10 @@ func NewTopicPublisher(ctx context.Context, c *PublishConfig) (Publisher, error)
 		info          *kafka.TopicInfo
 		id            *int32
 	}{{topics[0], scores, &p.scores, &p.scoreID}, {topics[1], anomalies, &p.anomalies, &p.anomalyID}} {
-		if err := c.Client.CreateTopic(ctx, t.topic, c.Partitions, c.Replication, nil); err != nil {
+		if err := c.Client.Admin.CreateTopic(ctx, t.topic, c.Partitions, c.Replication, nil); err != nil {
 			return nil, fmt.Errorf("backtest: create topic %q: %w", t.topic, err)
 		}
-		infos, err := c.Client.Topics(ctx, t.topic)
+		infos, err := c.Client.Admin.Topics(ctx, t.topic)
 		if err != nil {
 			return nil, fmt.Errorf("backtest: topic %q: %w", t.topic, err)
 		}

@@ -23,7 +23,7 @@ type publishedSpan struct {
 // ReadPublished reads the committed records of a topic of anomalies, and returns what they say of the anomalies of the input topic
 // source. Silences are no detector's, and are left out.
 func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchConfig, topic, source string) (Published, error) {
-	infos, err := client.Topics(ctx, topic)
+	infos, err := client.Admin.Topics(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("backtest: topic %q: %w", topic, err)
 	}
@@ -34,11 +34,11 @@ func ReadPublished(ctx context.Context, client *kafka.Client, cfg kafka.FetchCon
 	for p := range infos[topic].Partitions {
 		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
 	}
-	first, err := client.ListOffsets(ctx, tps, kafka.Earliest)
+	first, err := client.Offsets.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("backtest: first offsets of %q: %w", topic, err)
 	}
-	end, err := client.ListStable(ctx, tps)
+	end, err := client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return nil, fmt.Errorf("backtest: last offsets of %q: %w", topic, err)
 	}

@@ -55,7 +55,7 @@ const rowsOfTopic = 2048
 
 // NewTopic resolves the offsets of a range. The error names those that have expired.
 func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
-	infos, err := c.Client.Topics(ctx, c.Topic)
+	infos, err := c.Client.Admin.Topics(ctx, c.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("backtest: topic %q: %w", c.Topic, err)
 	}
@@ -66,11 +66,11 @@ func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 	for p := range infos[c.Topic].Partitions {
 		tps = append(tps, kafka.TP{Topic: c.Topic, Partition: int32(p)})
 	}
-	first, err := c.Client.ListOffsets(ctx, tps, kafka.Earliest)
+	first, err := c.Client.Offsets.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("backtest: first offsets of %q: %w", c.Topic, err)
 	}
-	end, err := c.Client.ListStable(ctx, tps)
+	end, err := c.Client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return nil, fmt.Errorf("backtest: last offsets of %q: %w", c.Topic, err)
 	}
@@ -92,7 +92,7 @@ func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("backtest: %s %q: use an offset, a time (RFC 3339), earliest or end", flag, text)
 		}
-		at, err := c.Client.ListOffsets(ctx, tps, t.UnixMilli())
+		at, err := c.Client.Offsets.ListOffsets(ctx, tps, t.UnixMilli())
 		if err != nil {
 			return nil, fmt.Errorf("backtest: offsets of %q at %s: %w", c.Topic, text, err)
 		}

@@ -176,7 +176,7 @@ func (e *Explorer) sourceOf(ctx context.Context, q *BacktestQuery) (tp kafka.TP,
 		return tp, nil, &Error{http.StatusNotFound, fmt.Sprintf("page: %q is none of the topics that are scored: %s", q.Topic,
 			strings.Join(topics, ", "))}
 	}
-	infos, err := e.c.Client.Topics(ctx, q.Topic)
+	infos, err := e.c.Client.Admin.Topics(ctx, q.Topic)
 	if err != nil {
 		return tp, nil, fmt.Errorf("page: topic %q: %w", q.Topic, err)
 	}

@@ -85,7 +85,7 @@ func (r *blockReading) read(ctx context.Context) error {
 		r.note("No heatmap: blocks are not published (ODRADEK_BLOCKS=false).")
 		return nil
 	}
-	infos, err := r.e.c.Client.Topics(ctx, topic)
+	infos, err := r.e.c.Client.Admin.Topics(ctx, topic)
 	if err != nil {
 		return fmt.Errorf("page: topic %q: %w", topic, err)
 	}
@@ -98,7 +98,7 @@ func (r *blockReading) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := r.e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, r.anomaly.written)
+	at, err := r.e.c.Client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, r.anomaly.written)
 	if err != nil {
 		return fmt.Errorf("page: %s: %w", tp, err)
 	}

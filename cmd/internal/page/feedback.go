@@ -79,7 +79,7 @@ func (s *feedbackStore) shrink() {
 	for id, have := range s.byID {
 		c := candidate{id: id, at: have.f.WrittenAt}
 		if m, ok := feedback.MuteOf(&have.f); ok {
-			c.mute, c.at = true, m.To
+			c.mute, c.at = true, m.Rule.To
 		}
 		all = append(all, c)
 	}
@@ -157,7 +157,7 @@ func (s *feedbackStore) muted(e *storedAnomaly) bool {
 			}
 		}
 		for _, m := range feedback.InForce(all) {
-			s.muting[m.Scope] = append(s.muting[m.Scope], m.MuteRule)
+			s.muting[m.Scope] = append(s.muting[m.Scope], m.Rule)
 		}
 	}
 	a := &e.a

@@ -165,7 +165,7 @@ func (r *reading) scoresPartition(ctx context.Context) (tp kafka.TP, first, end 
 	if topic == "" {
 		return tp, 0, 0, nil
 	}
-	infos, err := r.e.c.Client.Topics(ctx, topic)
+	infos, err := r.e.c.Client.Admin.Topics(ctx, topic)
 	if err != nil {
 		return tp, 0, 0, fmt.Errorf("page: topic %q: %w", topic, err)
 	}
@@ -180,11 +180,11 @@ func (r *reading) scoresPartition(ctx context.Context) (tp kafka.TP, first, end 
 
 // bounds returns the offsets of a partition's first record and after its last stable one.
 func (e *Explorer) bounds(ctx context.Context, tp kafka.TP) (first, end int64, err error) {
-	firsts, err := e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
+	firsts, err := e.c.Client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
 	if err != nil {
 		return 0, 0, fmt.Errorf("page: %s: %w", tp, err)
 	}
-	ends, err := e.c.Client.ListStable(ctx, []kafka.TP{tp})
+	ends, err := e.c.Client.Offsets.ListStable(ctx, []kafka.TP{tp})
 	if err != nil {
 		return 0, 0, fmt.Errorf("page: %s: %w", tp, err)
 	}
@@ -344,7 +344,7 @@ func (r *reading) scores(ctx context.Context) error {
 	low, high := r.list[0].time, r.list[len(r.list)-1].time
 	at := end
 	if r.written >= 0 {
-		offsets, err := r.e.c.Client.ListOffsets(ctx, []kafka.TP{tp}, r.written)
+		offsets, err := r.e.c.Client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, r.written)
 		if err != nil {
 			return fmt.Errorf("page: %s: %w", tp, err)
 		}

@@ -37,7 +37,7 @@ func (t *tail) poll(ctx context.Context) error {
 			return err
 		}
 	}
-	ends, err := t.client.ListStable(ctx, t.tps)
+	ends, err := t.client.Offsets.ListStable(ctx, t.tps)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (t *tail) poll(ctx context.Context) error {
 		if from == end {
 			continue
 		}
-		first, err := t.client.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
+		first, err := t.client.Offsets.ListOffsets(ctx, []kafka.TP{tp}, kafka.Earliest)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (t *tail) poll(ctx context.Context) error {
 
 // open finds the topic.
 func (t *tail) open(ctx context.Context) error {
-	infos, err := t.client.Topics(ctx, t.topic)
+	infos, err := t.client.Admin.Topics(ctx, t.topic)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (t *topicSample) partitions() int {
 // readSample reads the beginning, the middle and the end of each partition.
 func (c *Config) readSample(ctx context.Context) (*topicSample, error) {
 	t := &topicSample{topic: c.Topic, whole: true}
-	infos, err := c.Client.Topics(ctx, c.Topic)
+	infos, err := c.Client.Admin.Topics(ctx, c.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("suggest: topic %q: %w", c.Topic, err)
 	}
@@ -99,11 +99,11 @@ func (c *Config) readSample(ctx context.Context) (*topicSample, error) {
 	for p := range infos[c.Topic].Partitions {
 		tps = append(tps, kafka.TP{Topic: c.Topic, Partition: int32(p)})
 	}
-	first, err := c.Client.ListOffsets(ctx, tps, kafka.Earliest)
+	first, err := c.Client.Offsets.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("suggest: first offsets of %q: %w", c.Topic, err)
 	}
-	end, err := c.Client.ListStable(ctx, tps)
+	end, err := c.Client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return nil, fmt.Errorf("suggest: last offsets of %q: %w", c.Topic, err)
 	}
@@ -162,7 +162,7 @@ func (c *Config) readSample(ctx context.Context) (*topicSample, error) {
 // noTopic returns the error for a topic that does not exist.
 func (c *Config) noTopic(ctx context.Context) error {
 	names := map[string]bool{}
-	if all, err := c.Client.Topics(ctx); err == nil {
+	if all, err := c.Client.Admin.Topics(ctx); err == nil {
 		for name, info := range all {
 			if info.Exists && !info.Internal {
 				names[name] = true

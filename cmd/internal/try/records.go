@@ -23,7 +23,7 @@ import (
 // bytes. Records of a partition are in order.
 func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, topic string, n int, first bool,
 	most int64) ([]*Record, error) {
-	infos, err := client.Topics(ctx, topic)
+	infos, err := client.Admin.Topics(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("try: topic %q: %w", topic, err)
 	}
@@ -34,11 +34,11 @@ func Topic(ctx context.Context, client *kafka.Client, fetch kafka.FetchConfig, t
 	for p := range infos[topic].Partitions {
 		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
 	}
-	begins, err := client.ListOffsets(ctx, tps, kafka.Earliest)
+	begins, err := client.Offsets.ListOffsets(ctx, tps, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("try: first offsets of %q: %w", topic, err)
 	}
-	ends, err := client.ListStable(ctx, tps)
+	ends, err := client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return nil, fmt.Errorf("try: last offsets of %q: %w", topic, err)
 	}

@@ -62,7 +62,7 @@ func Find(ctx context.Context, client *kafka.Client, topic, id string) (first, l
 
 // find searches for the records of the anomaly whose id begins with the given digits.
 func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found, error) {
-	infos, err := c.Client.Topics(ctx, c.Anomalies)
+	infos, err := c.Client.Admin.Topics(ctx, c.Anomalies)
 	if err != nil {
 		return nil, fmt.Errorf("why: topic %q: %w", c.Anomalies, err)
 	}
@@ -84,11 +84,11 @@ func (c *Config) find(ctx context.Context, f *kafka.Fetcher, id string) (*found,
 	if !c.From.IsZero() {
 		since = c.From.UnixMilli()
 	}
-	first, err := c.Client.ListOffsets(ctx, tps, since)
+	first, err := c.Client.Offsets.ListOffsets(ctx, tps, since)
 	if err != nil {
 		return nil, fmt.Errorf("why: %w", err)
 	}
-	end, err := c.Client.ListStable(ctx, tps)
+	end, err := c.Client.Offsets.ListStable(ctx, tps)
 	if err != nil {
 		return nil, fmt.Errorf("why: %w", err)
 	}

@@ -23,11 +23,11 @@ func ReadFormer(
 	cfg kafka.FetchConfig,
 	log kafka.TP,
 ) (list []processor.StateSettings, err error) {
-	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
+	first, err := client.Offsets.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("why: changelog %s: %w", log, err)
 	}
-	end, err := client.ListStable(ctx, []kafka.TP{log})
+	end, err := client.Offsets.ListStable(ctx, []kafka.TP{log})
 	if err != nil {
 		return nil, fmt.Errorf("why: changelog %s: %w", log, err)
 	}

@@ -54,18 +54,18 @@ const retryPause = 500 * time.Millisecond
 func (c *Config) read(ctx context.Context, f *kafka.Fetcher, anomaly *found, further int) (*source, error) {
 	a := anomaly.last()
 	s := &source{tp: kafka.TP{Topic: a.Topic, Partition: a.Partition}, keys: [][]byte{anomaly.key}}
-	infos, err := c.Client.Topics(ctx, a.Topic)
+	infos, err := c.Client.Admin.Topics(ctx, a.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("why: topic %q: %w", a.Topic, err)
 	}
 	if !infos[a.Topic].Exists || int(a.Partition) >= infos[a.Topic].Partitions {
 		return nil, fmt.Errorf("why: the source of the anomaly, partition %s, does not exist, or may not be described", s.tp)
 	}
-	first, err := c.Client.ListOffsets(ctx, []kafka.TP{s.tp}, kafka.Earliest)
+	first, err := c.Client.Offsets.ListOffsets(ctx, []kafka.TP{s.tp}, kafka.Earliest)
 	if err != nil {
 		return nil, fmt.Errorf("why: %w", err)
 	}
-	end, err := c.Client.ListStable(ctx, []kafka.TP{s.tp})
+	end, err := c.Client.Offsets.ListStable(ctx, []kafka.TP{s.tp})
 	if err != nil {
 		return nil, fmt.Errorf("why: %w", err)
 	}

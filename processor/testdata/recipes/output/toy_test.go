@@ -17,7 +17,7 @@ import (
 func TestToy(t *testing.T) {
 	b := newBench(t, 2)
 	ctx := context.Background()
-	if err := b.client.CreateTopic(ctx, "toy", 3, 1, nil); err != nil {
+	if err := b.client.Admin.CreateTopic(ctx, "toy", 3, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.produce(5000)
