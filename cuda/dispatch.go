@@ -75,7 +75,28 @@ const (
 func (d *dispatcher) dispatch(ctx context.Context, h *batchState) (next, error) {
 	h.attempts, h.divided = h.attempts[:0], false
 	if len(d.devices) < 2 || !d.split(h) {
-		d.whole(h)
+		p, t := &h.plan, &h.one
+		*t = attempt{plan: p}
+		if h.losses < mostLosses {
+			t.device, t.child = d.devices.pick()
+		}
+		switch {
+		case t.device == nil:
+		case p.ReadsModels && !t.placeModels(h.batch):
+			d.refuse(h, errors.New("its models are too large"))
+		default:
+			p.SMs = t.child.SMs
+			// With few tasks the device copies their range alone. Later, carries lie in Out.
+			p.Narrowed = p.Progress.Left == len(h.batch.Tasks) && len(h.batch.Tasks) >= fewTasks*p.Tasks
+			if !d.write(h, p) {
+				release([]*attempt{t}, false)
+				d.refuse(h, errors.New("its plan is too large"))
+				break
+			}
+			t.load = p.Work
+			t.device.Load.Add(t.load)
+			h.attempts = append(h.attempts, t)
+		}
 	}
 	execute := func(t *attempt) {
 		t.status, t.refused, t.err = t.device.Execute(ctx, t.child, &h.memory.Memory, &t.plan.Request)
@@ -133,12 +154,13 @@ func (d *dispatcher) outcome(ctx context.Context, h *batchState) (n next, err er
 	if stuck && !d.memories.abandon(h) {
 		taken = false // not in shared memory
 	}
+	noneDone := progress.Left == len(h.batch.Tasks)
 	switch {
 	case taken || err != nil:
 		return nextRound, err
-	case !h.refused && (progress.NoneDone() || d.wait):
+	case !h.refused && (noneDone || d.wait):
 		return startAgain, nil
-	case progress.NoneDone():
+	case noneDone:
 		return batchOnCPU, nil
 	}
 	progress.AllToCPU()
@@ -173,37 +195,11 @@ func (a *attempt) placeModels(b *detectors.Batch) bool {
 	return true
 }
 
-// whole writes the plan of this round for the device with the least work, if there is one.
-func (d *dispatcher) whole(h *batchState) {
-	p, t := &h.plan, &h.one
-	*t = attempt{plan: p}
-	if h.losses < mostLosses {
-		t.device, t.child = d.devices.pick()
-	}
-	if t.device == nil {
-		return
-	}
-	if p.ReadsModels && !t.placeModels(h.batch) {
-		d.refuse(h, errors.New("its models are too large"))
-		return
-	}
-	p.SMs = t.child.SMs
-	p.Narrow(p.Progress.NoneDone() && len(h.batch.Tasks) >= fewTasks*p.Tasks) // later, carries lie in Out
-	if !d.write(h, p) {
-		release([]*attempt{t}, false)
-		d.refuse(h, errors.New("its plan is too large"))
-		return
-	}
-	t.load = p.Work
-	t.device.Load.Add(t.load)
-	h.attempts = append(h.attempts, t)
-}
-
 // split writes parts of the plan of this round for all idle devices: portions of the work in each task, or runs of
 // tasks. It returns false where fewer than two are idle, the plan is too small, or chains cross every cut.
 func (d *dispatcher) split(h *batchState) bool {
 	p := &h.plan
-	if h.losses > 0 || !p.Progress.NoneDone() || p.Work < 2*leastPart {
+	if h.losses > 0 || p.Progress.Left < len(h.batch.Tasks) || p.Work < 2*leastPart {
 		return false
 	}
 	d.devices.claim(h)

@@ -29,6 +29,23 @@
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
 //     until all are done. Most batches have one round.
 //
+// A batch of op ikasst whose memory the child has mapped passes 30 functions in 12 files, by the coverage of a launch:
+//
+//	executor.go        Execute
+//	memory.go          state, ensureShared
+//	dispatch.go        dispatch, pick, write, release; outcome on the way back
+//	plan/planner.go    Start, Assign, Write, schedule
+//	plan/classify.go   classOf
+//	plan/segments.go   Before, sort
+//	plan/builder.go    launch, Align, View
+//	plan/ikasst.go     class and launches of ikasstPlan, with their arithmetic (ikasstBest, ikasstShared) not counted
+//	plan/status.go     ReadStatus
+//	child/device.go    Healthy, Execute, Allowance
+//	child/process.go   Acquire, Map, Ask, Release
+//	child/protocol.go  encode, decodeReply
+//
+// Op lof, some of whose launches have scratch memory, adds launchInTurns and scratch of plan/builder.go.
+//
 // A task may name a model, which many tasks share (detectors.Model). Models lie in separate
 // memory on a device, up to Options.Models bytes, taken with the first; child.Models is
 // their directory, by content, and evicts the least recently used. The plan brings

@@ -118,8 +118,8 @@ func (e *Executor) Stats() Stats {
 	return s
 }
 
-// Execute follows the path of a launch in the package comment. When ctx ends, Execute still waits for a
-// batch that is on a device, because the device writes to its memory.
+// Execute follows the path of a launch in the package comment: on devices, and on the CPU where none takes the batch or a task of
+// it. When ctx ends, Execute still waits for a batch that is on a device, because the device writes to its memory.
 func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cuda: execute: %w", err)
@@ -128,19 +128,60 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if d, _ := e.devices.pick(); h == nil || d == nil && !e.o.Wait {
 		return e.fallback.onCPU(ctx, b)
 	}
-	for h.deaths = 0; ; {
-		lost, err := e.execute(ctx, h)
-		if !lost {
-			return err
+	p, progress := &h.plan, &h.plan.Progress
+	h.deaths, h.losses, h.refused = 0, 0, false
+	p.Start(b)
+	for first := true; progress.Left > 0; { // a round
+		p.Assign(b)
+		if first {
+			first = false
+			if p.Tasks == 0 {
+				return e.fallback.onCPU(ctx, b)
+			}
+			if err := e.memories.ensureShared(h); err != nil {
+				e.dispatcher.refuse(h, err)
+				return e.fallback.onCPU(ctx, b)
+			}
 		}
-		// Wait a limited number of times: this batch may be the cause of the fault.
-		if !e.o.Wait || h.deaths >= mostDeaths {
-			return e.fallback.onCPU(ctx, b)
+		if p.Tasks > 0 {
+			end := func(bool) error { return nil }
+			if len(progress.CPU) > 0 {
+				end = e.fallback.scoreConcurrently(ctx, progress, b)
+			}
+			next, err := e.dispatcher.dispatch(ctx, h)
+			if also := end(next == nextRound && err == nil); err == nil {
+				err = also
+			}
+			if err != nil {
+				return fmt.Errorf("cuda: execute: %w", err)
+			}
+			switch next {
+			case nextRound:
+			case restOnCPU:
+				continue
+			case batchOnCPU:
+				return e.fallback.onCPU(ctx, b)
+			case startAgain:
+				// Wait a limited number of times: this batch may be the cause of the fault.
+				if !e.o.Wait || h.deaths >= mostDeaths {
+					return e.fallback.onCPU(ctx, b)
+				}
+				if err := e.await(ctx); err != nil {
+					return fmt.Errorf("cuda: execute: wait for a GPU: %w", err)
+				}
+				h.losses, h.refused, first = 0, false, true
+				p.Start(b)
+				continue
+			}
 		}
-		if err := e.await(ctx); err != nil {
-			return fmt.Errorf("cuda: execute: wait for a GPU: %w", err)
+		if len(progress.CPU) > 0 {
+			if err := e.fallback.score(ctx, progress, b); err != nil {
+				return fmt.Errorf("cuda: execute: %w", err)
+			}
 		}
 	}
+	e.declined.Add(uint64(progress.Declined))
+	return nil
 }
 
 // mostDeaths is the number of children that may die with a batch before the CPU scores it.
@@ -158,51 +199,4 @@ func (e *Executor) await(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-}
-
-// execute is Execute on a device, or on the CPU where no device takes the batch. lost reports that no
-// device completed the batch, which then has to be executed from the beginning.
-func (e *Executor) execute(ctx context.Context, h *batchState) (lost bool, err error) {
-	b, p, progress := h.batch, &h.plan, &h.plan.Progress
-	p.Start(b)
-	h.refused, h.losses = false, 0
-	for round := 0; progress.Left > 0; round++ {
-		p.Assign(b)
-		if p.Tasks == 0 && round == 0 {
-			return false, e.fallback.onCPU(ctx, b)
-		}
-		if p.Tasks > 0 {
-			if round == 0 {
-				if err := e.memories.ensureShared(h); err != nil {
-					e.dispatcher.refuse(h, err)
-					return false, e.fallback.onCPU(ctx, b)
-				}
-			}
-			end := func(bool) error { return nil }
-			if len(progress.CPU) > 0 {
-				end = e.fallback.scoreConcurrently(ctx, progress, b)
-			}
-			next, err := e.dispatcher.dispatch(ctx, h)
-			if also := end(next == nextRound && err == nil); err == nil {
-				err = also
-			}
-			switch {
-			case err != nil:
-				return false, fmt.Errorf("cuda: execute: %w", err)
-			case next == startAgain:
-				return true, nil
-			case next == batchOnCPU:
-				return false, e.fallback.onCPU(ctx, b)
-			case next == restOnCPU:
-				continue
-			}
-		}
-		if len(progress.CPU) > 0 {
-			if err := e.fallback.score(ctx, progress, b); err != nil {
-				return false, fmt.Errorf("cuda: execute: %w", err)
-			}
-		}
-	}
-	e.declined.Add(uint64(progress.Declined))
-	return false, nil
 }

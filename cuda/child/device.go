@@ -71,10 +71,15 @@ func (d *Device) Healthy() *Process {
 	d.mu.Lock()
 	c := d.child
 	d.mu.Unlock()
-	if c == nil || c.Failed() != nil {
+	if c == nil {
 		return nil
 	}
-	return c
+	select {
+	case <-c.dead:
+		return nil
+	default:
+		return c
+	}
 }
 
 // Open starts a child and puts the device in service. A child that is killed while it

@@ -58,10 +58,10 @@ func arLaunches(c Class, p *builder, chains []chain) {
 			for n < min(series, len(chains)) && chains[n].count == first.count {
 				n++
 			}
-			p.tile(Tile{First: first.first, Count: uint32(n) * first.count, Part: uint32(n) << 16})
+			p.tiles = append(p.tiles, Tile{First: first.first, Count: uint32(n) * first.count, Part: uint32(n) << 16})
 		}
 		for value := uint32(0); c.B > 1 && value < c.B; value += uint32(series) {
-			p.tile(Tile{First: first.first, Count: first.count, Part: 1<<31 | c.B<<16 | value})
+			p.tiles = append(p.tiles, Tile{First: first.first, Count: first.count, Part: 1<<31 | c.B<<16 | value})
 		}
 		chains = chains[n:]
 	}

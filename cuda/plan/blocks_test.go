@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"testing"
 
 	"odradek/detectors"
@@ -16,8 +17,7 @@ func tilesOf(t *testing.T, d detectors.Detector, dim, fresh, tasks, sms int) (ti
 	if !ok {
 		t.Fatalf("no kernel takes %+v", d)
 	}
-	var b builder
-	b.reset(nil, nil, 0, sms)
+	b := builder{sms: cmp.Or(sms, usualSMs)}
 	chains := make([]chain, tasks)
 	for i := range chains {
 		chains[i] = chain{first: uint32(i), count: 1}

@@ -22,24 +22,12 @@ type builder struct {
 	portion, portions int    // of the work in each task, of a divided plan; portions is 0 for other plans
 	own               uint32 // of a divided plan: the word of Out where the next task's outputs begin
 
-	tiles        []Tile
-	launched     int // tiles that belong to a launch
+	tiles        []Tile // a block's work each, of the launches so far and of the next one
+	launched     int    // tiles that belong to a launch
 	launches     []Launch
 	scratchBytes uint64
 	zeroes       []Zeroed
 }
-
-// reset empties the builder for a plan of tasks.
-func (b *builder) reset(tasks []Task, in detectors.Words, shared, sms int) {
-	if sms <= 0 {
-		sms = usualSMs
-	}
-	b.tasks, b.in, b.shared, b.sms = tasks, in, shared, sms
-	b.tiles, b.launches, b.launched, b.scratchBytes, b.zeroes = b.tiles[:0], b.launches[:0], 0, 0, b.zeroes[:0]
-}
-
-// tile adds a block's work to the next launch.
-func (b *builder) tile(t Tile) { b.tiles = append(b.tiles, t) }
 
 // blockATile is the grid of a launch with a block for each tile.
 const blockATile = 0
@@ -93,7 +81,7 @@ func (b *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, mo
 				at = append(at, b.scratch(scratch))
 			}
 			for part := range parts {
-				b.tile(Tile{First: ch.first + i, Count: 1, Part: part | flags, Scratch: at[tasks]})
+				b.tiles = append(b.tiles, Tile{First: ch.first + i, Count: 1, Part: part | flags, Scratch: at[tasks]})
 			}
 			if tasks++; tasks == each {
 				launch(tasks)

@@ -128,7 +128,7 @@ func discordLaunches(c Class, p *builder, chains []chain) {
 		for i := range ch.count {
 			scores := p.tasks[ch.first+i].Scores.Len
 			for first := uint32(0); first < scores; first += each {
-				p.tile(Tile{First: ch.first + i, Count: 1, Part: first | min(each, scores-first)<<16})
+				p.tiles = append(p.tiles, Tile{First: ch.first + i, Count: 1, Part: first | min(each, scores-first)<<16})
 			}
 		}
 	}

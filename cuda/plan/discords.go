@@ -185,7 +185,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 func discordsLaunches(c Class, p *builder, chains []chain) {
 	if c.Variant == discordsIsWindow {
 		for _, ch := range chains {
-			p.tile(Tile{First: ch.first, Count: ch.count})
+			p.tiles = append(p.tiles, Tile{First: ch.first, Count: ch.count})
 		}
 		p.launch("discords_window", blockATile, discordsThreads, int(c.Shared))
 		return
@@ -207,7 +207,7 @@ func discordsLaunches(c Class, p *builder, chains []chain) {
 			}
 			extremes := p.zeroed(s.lengths() * Alignment)
 			for l := range s.lengths() {
-				p.tile(Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
+				p.tiles = append(p.tiles, Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
 				m := s.least + l*s.step
 				s.addDescribe(p, 1)
 				if s.radius != 0 {
@@ -312,7 +312,7 @@ func (s *discordsShape) addLengths(p *builder, task uint32, anchors []int) {
 		return Tile{First: task, Count: extremes + uint32(k), Part: uint32(anchors[k]), Scratch: arrays + uint32(k)*each}
 	}
 	for k := range anchors {
-		p.tile(anchor(k))
+		p.tiles = append(p.tiles, anchor(k))
 	}
 	s.addDescribe(p, len(anchors))
 	s.addProbe(p, len(anchors), s.single)
@@ -324,10 +324,10 @@ func (s *discordsShape) addLengths(p *builder, task uint32, anchors []int) {
 	}
 	p.again(scan, len(anchors)*blocks, discordsThreads, bytes)
 	slots := max(1, min(discordsSlots, s.lengths(), discordsSlotsBytes/s.arrays()))
-	p.tile(Tile{First: task, Count: uint32(len(anchors)), Scratch: p.scratch(8 * (s.n + 1))})
-	p.tile(Tile{First: task, Count: each, Part: extremes + uint32(len(anchors)), Scratch: p.scratch(slots * s.arrays())})
+	p.tiles = append(p.tiles, Tile{First: task, Count: uint32(len(anchors)), Scratch: p.scratch(8 * (s.n + 1))})
+	p.tiles = append(p.tiles, Tile{First: task, Count: each, Part: extremes + uint32(len(anchors)), Scratch: p.scratch(slots * s.arrays())})
 	for k := range anchors {
-		p.tile(anchor(k))
+		p.tiles = append(p.tiles, anchor(k))
 	}
 	p.launch("discords_count", 1, discordsPick, 0)
 	p.again("discords_lengths", slots, discordsThreads, discordsScanBytes)

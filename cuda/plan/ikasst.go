@@ -106,7 +106,7 @@ var ikasstPlan = opPlan{
 		each = min(each, 1<<15)
 		part := uint32(each | bits.Len(uint(lanes-1))<<16 | k<<24)
 		for _, c := range chains {
-			p.tile(Tile{First: c.first, Count: c.count, Part: part, Scratch: uint32(len(chains))})
+			p.tiles = append(p.tiles, Tile{First: c.first, Count: c.count, Part: part, Scratch: uint32(len(chains))})
 		}
 		p.launch(fmt.Sprint("ikasst", c.Variant), (len(chains)+each-1)/each, 32, int(c.Shared))
 	},

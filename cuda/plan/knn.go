@@ -361,7 +361,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 			chains = together(chains, blocks)
 		}
 		for _, ch := range chains {
-			p.tile(Tile{First: ch.first, Count: ch.count})
+			p.tiles = append(p.tiles, Tile{First: ch.first, Count: ch.count})
 		}
 		p.launch(name, blockATile, threads, shared)
 		return

@@ -98,11 +98,9 @@ func launchReference(c Class, p *builder, chains []chain) {
 	}
 	for _, b := range blocks {
 		b.First += uint32(len(blocks))
-		p.tile(b)
+		p.tiles = append(p.tiles, b)
 	}
-	for _, r := range runs {
-		p.tile(r)
-	}
+	p.tiles = append(p.tiles, runs...)
 	p.launch("knn_reference", len(blocks), 32*warps, s.bytes(warps))
 }
 

@@ -57,8 +57,7 @@ func TestKNNReferenceBlocks(t *testing.T) {
 			fresh += int(tasks[i].Fresh)
 			chains = append(chains, chain{uint32(i), 1, 1})
 		}
-		var pl builder
-		pl.reset(tasks, nil, 0, 0)
+		pl := builder{tasks: tasks, sms: usualSMs}
 		shape := referenceShapeOf(2, 10)
 		launchReference(Class{Variant: knnIsReference, A: uint32(shape.points | shape.room<<16), B: 2}, &pl, chains)
 		l := pl.launches[0]

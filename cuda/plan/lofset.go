@@ -53,7 +53,7 @@ func lofSetLaunches(c Class, p *builder, chains []chain) {
 	for _, ch := range chains {
 		for i := range ch.count {
 			for block := range blocks {
-				p.tile(Tile{First: ch.first + i, Count: 1, Part: block | knnKeepsLists | blocks<<16, Scratch: scratch})
+				p.tiles = append(p.tiles, Tile{First: ch.first + i, Count: 1, Part: block | knnKeepsLists | blocks<<16, Scratch: scratch})
 			}
 			g := knnSetOf(int(c.Variant&^knnTensor)-lofSet, c.Variant&knnTensor != 0)
 			g.launch(p)

@@ -115,8 +115,8 @@ func (nr *normaliser) launch(b *detectors.Batch, segments *segments, classes []C
 		r.to = nr.base + nr.words
 		n, width := r.count(r.end-r.x), r.dim*r.m
 		for at := 0; at < n; at += normaliseEach {
-			p.tile(Tile{r.x + uint32(at*r.dim), uint32(min(n-at, normaliseEach)), uint32(r.dim), uint32(r.m)})
-			p.tile(Tile{First: uint32(r.to + at*width)})
+			p.tiles = append(p.tiles, Tile{r.x + uint32(at*r.dim), uint32(min(n-at, normaliseEach)), uint32(r.dim), uint32(r.m)})
+			p.tiles = append(p.tiles, Tile{First: uint32(r.to + at*width)})
 			blocks++
 		}
 		nr.words += (n*width + 3) &^ 3
@@ -130,7 +130,7 @@ func (nr *normaliser) launch(b *detectors.Batch, segments *segments, classes []C
 		for at := 0; at < len(r.rowParams); at += 4 {
 			var four [4]uint32
 			copy(four[:], r.rowParams[at:])
-			p.tile(Tile{four[0], four[1], four[2], four[3]})
+			p.tiles = append(p.tiles, Tile{four[0], four[1], four[2], four[3]})
 		}
 	}
 	p.launch(normaliseKernel, blocks, normaliseThreads, 0)

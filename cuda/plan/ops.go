@@ -30,7 +30,7 @@ type opPlan struct {
 	// parameters only, not on offsets or the carry. So a task's kernel, and with it every bit of its
 	// result, depends on that task alone.
 	class func(t *detectors.Task, params detectors.Words) (c Class, cost int, ok bool)
-	// launches adds the tiles and launches of a class (builder.tile, builder.launch). The chains lie in
+	// launches adds the tiles and launches of a class (builder.tiles, builder.launch). The chains lie in
 	// plan order and by falling cost, so that the long ones begin first.
 	launches func(c Class, p *builder, chains []chain)
 	// rounds is the largest number of rounds of a task, which its kernel requests with the status more;

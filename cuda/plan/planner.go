@@ -22,6 +22,7 @@ type Planner struct {
 	Shared, SMs int
 	First       int32        // the first task of the batch that may be in this plan: a part's begins later
 	Models      []ModelPlace // that the plan's tasks read; ModelsOf lists them
+	Narrowed    bool         // In and Out are copied from the plan's first task to its last alone: a part, see split.go, or few tasks
 	Progress    Progress     // of the batch; a part has none
 	Tasks       int          // the device's in this round
 	Work        int64        // estimate of a device's time for the plan, ns; 0 in a part
@@ -33,14 +34,13 @@ type Planner struct {
 	build    builder
 	points   normaliser
 
-	order    []int32 // batch index of each task in plan order
-	chains   []chain
-	later    int              // tasks of this plan in a later round
-	repeats  int              // how often the child may run the repeatable launches; 0: there are none
-	outputs  int              // numbers of the device's outputs
-	narrowed bool             // In and Out are copied from its first task to its last alone: a part, see split.go, or few tasks
-	params   []detectors.Span // of a narrowed plan
-	rounds   []int32          // the batch's Progress.rounds
+	order   []int32 // batch index of each task in plan order
+	chains  []chain
+	later   int              // tasks of this plan in a later round
+	repeats int              // how often the child may run the repeatable launches; 0: there are none
+	outputs int              // numbers of the device's outputs
+	params  []detectors.Span // of a narrowed plan
+	rounds  []int32          // the batch's Progress.rounds
 }
 
 // Start begins the execution of a batch: all its tasks wait.
@@ -71,13 +71,11 @@ func (p *Planner) Assign(b *detectors.Batch) {
 		if w.places[i] == done {
 			continue
 		}
-		var class int32
-		var cost int
-		if w.rounds == nil || w.rounds[i] == 0 {
-			class, cost = p.classes.classOf(&b.Tasks[i])
-		} else {
-			class, cost = p.classes.classAgain(b, i, int(w.rounds[i])+1)
+		round := 1
+		if w.rounds != nil {
+			round += int(w.rounds[i])
 		}
+		class, cost := p.classes.classOf(b, i, round)
 		if w.forced != nil && w.forced[i] {
 			class = -1
 		}
@@ -89,14 +87,36 @@ func (p *Planner) Assign(b *detectors.Batch) {
 		switch {
 		case at == waiting, at == onCPU && class >= 0, at == onDevice && byOp[b.Tasks[from].Op].rounds > 0:
 			w.places[i] = waiting
+			continue
 		case class < 0:
 			w.places[i] = onCPU
 			w.CPU = append(w.CPU, int32(i))
-		default:
-			w.places[i] = onDevice
-			ss.add(int32(i), class, cost, from, at == onDevice)
-			p.Tasks++
+			continue
 		}
+		w.places[i] = onDevice
+		p.Tasks++
+		ss.next[i] = -1
+		ss.cost += cost
+		wave := int32(0)
+		if at == onDevice {
+			k := ss.segment[from]
+			s := &ss.list[k]
+			if s.class == class && s.last == from { // the task continues the segment
+				ss.next[from], s.last = int32(i), int32(i)
+				s.count++
+				s.cost += cost
+				ss.longest = max(ss.longest, s.cost)
+				ss.segment[i] = k
+				continue
+			}
+			if wave = s.wave; class <= s.class {
+				wave++
+			}
+			ss.waves = max(ss.waves, wave)
+		}
+		ss.segment[i] = int32(len(ss.list))
+		ss.list = append(ss.list, segment{class, wave, int32(i), int32(i), 1, cost})
+		ss.longest = max(ss.longest, cost)
 	}
 	p.ReadsModels = p.classes.models
 	// Copies are added to the arithmetic, since they overlap only among batches.
@@ -120,7 +140,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	}
 	behind := Align(tiles + 16*len(p.build.tiles)) // copied with the plan
 	launches := behind
-	if p.narrowed {
+	if p.Narrowed {
 		launches = Align(behind + 4*p.paramsLen())
 	}
 	zeroes := launches + 32*len(p.build.launches)
@@ -148,7 +168,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if len(p.points.tasks) > 0 {
 		p.Request.Room = p.points.room()
 	}
-	if p.narrowed {
+	if p.Narrowed {
 		p.narrow(b, m, behind)
 	}
 	if len(p.Models) > 0 {
@@ -160,7 +180,12 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 // schedule writes the device's tasks in plan order to tasks, which has room for all of them, and makes tiles
 // and launches: class by class in each wave, chains by falling cost.
 func (p *Planner) schedule(b *detectors.Batch, tasks []Task) {
-	p.build.reset(tasks, p.classes.in, p.classes.shared, p.SMs)
+	d := &p.build
+	d.tasks, d.in, d.shared, d.sms = tasks, p.classes.in, p.classes.shared, p.SMs
+	if d.sms <= 0 {
+		d.sms = usualSMs
+	}
+	d.tiles, d.launches, d.launched, d.scratchBytes, d.zeroes = d.tiles[:0], d.launches[:0], 0, 0, d.zeroes[:0]
 	p.order = p.order[:0]
 	p.outputs, p.later, p.repeats = 0, 0, 0
 	p.points.tasks = p.points.tasks[:0]

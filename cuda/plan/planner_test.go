@@ -92,7 +92,7 @@ func testPlan(t testing.TB, ops ...detectors.Op) {
 			},
 			launches: func(c Class, p *builder, chains []chain) {
 				for _, c := range chains {
-					p.tile(Tile{First: c.first, Count: c.count, Scratch: p.scratch(10)})
+					p.tiles = append(p.tiles, Tile{First: c.first, Count: c.count, Scratch: p.scratch(10)})
 				}
 				p.launch(names[int(c.A)%len(names)], blockATile, 32, 0)
 			},

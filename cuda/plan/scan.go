@@ -181,8 +181,8 @@ func scanLaunches(c Class, p *builder, chains []chain) {
 			return
 		}
 		for i, task := range waveTasks { // two tiles a task, for the numbers of both kinds of blocks and its portion of a divided plan
-			p.tile(Tile{First: task, Count: 1, Part: uint32(searchers << 16), Scratch: at[i]})
-			p.tile(Tile{First: task, Count: 1, Part: uint32(nulls<<16 | max(1, p.portions)<<8 | p.portion), Scratch: at[i]})
+			p.tiles = append(p.tiles, Tile{First: task, Count: 1, Part: uint32(searchers << 16), Scratch: at[i]})
+			p.tiles = append(p.tiles, Tile{First: task, Count: 1, Part: uint32(nulls<<16 | max(1, p.portions)<<8 | p.portion), Scratch: at[i]})
 		}
 		n := len(waveTasks)
 		p.launch("scan_rows", n*((rows+scanRows-1)/scanRows), 32*scanRows, 0)

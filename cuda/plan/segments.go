@@ -30,34 +30,6 @@ type segments struct {
 	cost, longest int // ns: all of the device's tasks, the costliest chain
 }
 
-// add adds task i, of a class with a cost, to the segment of the task from, or begins a segment with it. linked reports that
-// from is on the device, too.
-func (ss *segments) add(i int32, class int32, cost int, from int32, linked bool) {
-	ss.next[i] = -1
-	ss.cost += cost
-	wave := int32(0)
-	if linked {
-		k := ss.segment[from]
-		s := &ss.list[k]
-		if s.class == class && s.last == from {
-			ss.next[from], s.last = i, i
-			s.count++
-			s.cost += cost
-			ss.longest = max(ss.longest, s.cost)
-			ss.segment[i] = k
-			return
-		}
-		wave = s.wave
-		if class <= s.class {
-			wave++
-		}
-		ss.waves = max(ss.waves, wave)
-	}
-	ss.segment[i] = int32(len(ss.list))
-	ss.list = append(ss.list, segment{class, wave, i, i, 1, cost})
-	ss.longest = max(ss.longest, cost)
-}
-
 // Before returns the task whose Next is task i's carry, -1 for none. A link to a task
 // without a carry is ignored.
 func Before(b *detectors.Batch, i int) int32 {

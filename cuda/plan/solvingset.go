@@ -76,7 +76,7 @@ func setLaunches(c Class, p *builder, chains []chain) {
 			if len(at) <= i {
 				at = append(at, p.scratch(scratch))
 			}
-			p.tile(Tile{First: ch.first, Count: ch.count, Scratch: at[i]})
+			p.tiles = append(p.tiles, Tile{First: ch.first, Count: ch.count, Scratch: at[i]})
 		}
 		p.launch("solvingset_mine", blockATile, setThreads, 0)
 		chains = chains[n:]

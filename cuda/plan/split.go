@@ -50,16 +50,13 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Planner) bool {
 
 // prepare makes p an empty part of the plan whole.
 func (p *Planner) prepare(whole *Planner) {
-	p.narrowed, p.Shared, p.Tasks, p.Models, p.rounds = true, whole.Shared, 0, nil, whole.rounds
+	p.Narrowed, p.Shared, p.Tasks, p.Models, p.rounds = true, whole.Shared, 0, nil, whole.rounds
 	w := &whole.classes
 	p.classes.list, p.classes.in, p.classes.shared, p.classes.points, p.classes.models = w.list, w.in, w.shared, w.points, w.models
 	p.segments.next, p.segments.waves = whole.segments.next, whole.segments.waves
 	p.segments.list = p.segments.list[:0]
 	p.build.portion, p.build.portions = 0, 0
 }
-
-// Narrow has Write limit the copies of In and Out to the range of the plan's tasks, as a part's are, or not.
-func (p *Planner) Narrow(on bool) { p.narrowed = on }
 
 // paramsLen returns the length of the parameters of the plan's tasks. A narrowed plan copies them, because they
 // lie at the start of the batch's arena, far from its other input.

@@ -37,9 +37,6 @@ type Progress struct {
 	run, next []int32 // by batch index, for the CPU's tasks: see Runs
 }
 
-// NoneDone reports whether no task is done.
-func (p *Progress) NoneDone() bool { return p.Left == len(p.places) }
-
 // ReadStatus takes the status words of the tasks of the plan q of this round, which is p or a part of
 // it, in plan order. A declined task goes to the CPU, and the tasks after it in its chain wait for
 // another round. So does a task that requests more, until it has had as many rounds as its op allows;

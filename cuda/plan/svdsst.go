@@ -172,7 +172,7 @@ var svdsstPlan = opPlan{
 		// A tile has this many rows, of several tasks or some of one.
 		most, grid, head := s.blocks*svdsstSMs, 0, len(p.tiles)
 		for range SVDSSTHeads {
-			p.tile(Tile{})
+			p.tiles = append(p.tiles, Tile{})
 		}
 		share := uint32((rows + svdsstTiles*most - 1) / (svdsstTiles * most))
 		tile := func(first, count, part uint32) {
@@ -182,7 +182,7 @@ var svdsstPlan = opPlan{
 					t.Scratch = p.scratch(scratch)
 				}
 			}
-			p.tile(t)
+			p.tiles = append(p.tiles, t)
 		}
 		for i := first; i < end; {
 			fresh := p.tasks[i].Fresh

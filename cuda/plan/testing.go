@@ -64,7 +64,7 @@ func SetKernel(op detectors.Op, test int) (undo func()) {
 			class: func(t *detectors.Task, _ detectors.Words) (Class, int, bool) { return Class{Op: t.Op}, 1, true },
 			launches: func(_ Class, p *builder, chains []chain) {
 				for _, c := range chains {
-					p.tile(Tile{First: c.first, Count: c.count})
+					p.tiles = append(p.tiles, Tile{First: c.first, Count: c.count})
 				}
 				p.launch(names[0], blockATile, 32, 0)
 				p.launches[len(p.launches)-1].Kernel = uint32(len(names) + test)

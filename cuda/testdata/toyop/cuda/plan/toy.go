@@ -14,7 +14,7 @@ var toyPlan = opPlan{
 	rounds: 4, repeats: true, // 16 rows each
 	launches: func(_ Class, p *builder, chains []chain) {
 		for _, c := range chains {
-			p.tile(Tile{First: c.first, Count: c.count, Scratch: p.zeroed(4)})
+			p.tiles = append(p.tiles, Tile{First: c.first, Count: c.count, Scratch: p.zeroed(4)})
 		}
 		p.launch("toy", blockATile, 32, 0)
 	},
