@@ -79,16 +79,16 @@ type Explainer interface {
 	// Explain returns which of the rows that the score of the fresh-th fresh row of a finished task covers deviates most from
 	// what the method expects, in the value with the largest share in the score. It sets expected to the row that the method
 	// would have expected in its place, on the scale of X, and contribution to each value's share in the score; the shares
-	// sum up to 1. Both have Dim numbers. Rows before since are known to be ordinary, and are in no part of more than one row.
+	// sum up to 1. Both have Dim numbers. Rows before since are known to be ordinary, and are in no location of more than one row.
 	// It returns false where the method has no explanation.
-	Explain(r Rows, fresh, since int, expected, contribution []float64) (p Part, ok bool)
+	Explain(r Rows, fresh, since int, expected, contribution []float64) (p Location, ok bool)
 }
 
 // Locator is a Detector that says which reading a score is about, and expects no value in its place.
 type Locator interface {
 	Detector
 	// Locate is Explain without the expected row.
-	Locate(r Rows, fresh int, contribution []float64) (p Part, ok bool)
+	Locate(r Rows, fresh int, contribution []float64) (p Location, ok bool)
 }
 
 // Seasonal is a Detector that may find a period in a series, and then judges samples by it.
@@ -98,8 +98,8 @@ type Seasonal interface {
 	InSeason(carry Words) bool
 }
 
-// Part is the part of the rows that a score covers in which they deviate. Rows count from 0 at the oldest row of X.
-type Part struct {
+// Location is the rows that deviate, of those that a score covers. Rows count from 0 at the oldest row of X.
+type Location struct {
 	Row      int // that deviates most
 	From, To int // the first and the last row that deviate at least half as much
 
@@ -113,10 +113,10 @@ type Part struct {
 	HasNewest bool
 }
 
-// PartOf returns the part of successive rows, the first of which has the given number, from the squares of their deviations: of
-// those from row since on. NaN is a deviation that is not known; without any that is, the part is the last row. The spread is by
-// the median deviation of the rows outside of the part.
-func PartOf(first, since int, squares []float64) Part {
+// LocationOf returns the location among successive rows, the first of which has the given number, from the squares of their
+// deviations: of those from row since on. NaN is a deviation that is not known; without any that is, the location is the last row. The
+// spread is by the median deviation of the rows outside of it.
+func LocationOf(first, since int, squares []float64) Location {
 	row := -1
 	for i, v := range squares {
 		if first+i >= since && v == v && (row < 0 || v > squares[row]) {
@@ -126,7 +126,7 @@ func PartOf(first, since int, squares []float64) Part {
 	if row < 0 {
 		return OneRow(first + len(squares) - 1)
 	}
-	p := Part{Row: row, From: row, To: row}
+	p := Location{Row: row, From: row, To: row}
 	for i, v := range squares {
 		if first+i >= since && v >= squares[row]/4 {
 			p.From, p.To = min(p.From, i), max(p.To, i)
@@ -142,20 +142,20 @@ func PartOf(first, since int, squares []float64) Part {
 		slices.Sort(others)
 		p.Spread = 1.4826 * math.Sqrt(others[len(others)/2])
 	}
-	return Part{Row: first + row, From: first + p.From, To: first + p.To, Spread: p.Spread}
+	return Location{Row: first + row, From: first + p.From, To: first + p.To, Spread: p.Spread}
 }
 
 // leastOthers is the least number of rows whose median deviation is taken as usual.
 const leastOthers = 5
 
-// OneRow is the part of a score about one row.
-func OneRow(row int) Part { return Part{Row: row, From: row, To: row} }
+// OneRow is the location of a score about one row.
+func OneRow(row int) Location { return Location{Row: row, From: row, To: row} }
 
 // mostScore is the limit of scores of zscore, ar and season. One as high does not say what the spread is.
 const mostScore = 1e6
 
-// OneReading is the part of a score about one row whose deviation, in the value with the largest share, is score times the spread.
-func OneReading(row int, deviation, score float64) Part {
+// OneReading is the location of a score about one row whose deviation, in the value with the largest share, is score times the spread.
+func OneReading(row int, deviation, score float64) Location {
 	p := OneRow(row)
 	if s := math.Abs(deviation) / score; score < mostScore && s > 0 && s-s == 0 {
 		p.Spread = s
@@ -239,11 +239,11 @@ type Sparing interface {
 	Detector
 	// Reads returns how many of the newest rows a task reads at most. A task that has only these rows
 	// has the outputs of a task that has the whole window.
-	Reads(t Turn) int
+	Reads(t Position) int
 }
 
-// Turn says where in its series a task is.
-type Turn struct {
+// Position says where in its series a task is.
+type Position struct {
 	Count   int64 // number of the newest row in its series, from 1
 	Fresh   int   // rows at the end that are to be scored
 	Carried bool  // there is a carry

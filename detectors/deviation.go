@@ -9,12 +9,12 @@ import (
 // Deviation is Explainer.Explain of a score about a run of rows, the last of which has the given number: from the run that was
 // expected, and from the sums of the squared differences of each value from so many neighbours that make the score. Both are
 // row by row, as X is.
-func Deviation(last, since, neighbours int, run, squares, expected, contribution []float64) (Part, bool) {
+func Deviation(last, since, neighbours int, run, squares, expected, contribution []float64) (Location, bool) {
 	dim := len(expected)
 	if !shares(squares, contribution) {
-		return Part{}, false
+		return Location{}, false
 	}
-	p := PartOf(last+1-len(run)/dim, since, column(squares, dim, Largest(contribution)))
+	p := LocationOf(last+1-len(run)/dim, since, column(squares, dim, Largest(contribution)))
 	p.Spread /= math.Sqrt(float64(max(1, neighbours)))
 	copy(expected, run[len(run)-(last-p.Row+1)*dim:][:dim])
 	return p, true
@@ -23,10 +23,10 @@ func Deviation(last, since, neighbours int, run, squares, expected, contribution
 // DeviationOfShape is Deviation where shapes were compared: shape, which was expected, is of mean 0 and deviation 1. It is
 // brought to the level and the scale that most of the rows have (vec.Fit): all rows together would have the fault's where
 // one reading is far off. since is as in Explainer.Explain.
-func DeviationOfShape(last, since int, rows, shape, squares, expected, contribution []float64) (Part, bool) {
+func DeviationOfShape(last, since int, rows, shape, squares, expected, contribution []float64) (Location, bool) {
 	dim := len(expected)
 	if !shares(squares, contribution) {
-		return Part{}, false
+		return Location{}, false
 	}
 	n := len(rows) / dim
 	run, off := make([]float64, len(rows)), make([]float64, n)
@@ -41,7 +41,7 @@ func DeviationOfShape(last, since int, rows, shape, squares, expected, contribut
 			}
 		}
 	}
-	p := PartOf(last+1-n, since, off)
+	p := LocationOf(last+1-n, since, off)
 	copy(expected, run[len(run)-(last-p.Row+1)*dim:][:dim])
 	return p, true
 }

@@ -11,9 +11,9 @@ type Describer interface {
 // Evidence is what a score was computed from, in the terms of its method. Rows count from 0 at the oldest row
 // of the task's X; those before it are negative. Distances and values are on the scale of X.
 type Evidence struct {
-	From, To int     // the rows that were scored: a sample, a point of several, a subsequence
-	Part     Part    // of these, the rows that deviate from what was expected, as Explainer.Explain or Locator.Locate has it
-	Inputs   []Input // other rows that the score was computed from, the nearest first
+	From, To int      // the rows that were scored: a sample, a point of several, a subsequence
+	Location Location // of these, the rows that deviate from what was expected, as Explainer.Explain or Locator.Locate has it
+	Inputs   []Input  // other rows that the score was computed from, the nearest first
 	Measures []Measure
 	// Directions are the past's directions that a change score compares the present with, the largest first.
 	Directions []Direction

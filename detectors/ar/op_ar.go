@@ -125,12 +125,12 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 
 // Explain expects the predicted value. The contribution of a value is its score divided by the
 // sum of all. Of a novelty, whose samples are those before, it expects the median of each value among them.
-func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim:]
 	detail := r.Detail.F32()[2*fresh*r.Dim:]
 	sum := detectors.SharesOf(row, detail, 2, expected, contribution)
 	if !(sum > 0) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	if d.p.Novelty {
 		return d.novel(&r, fresh, expected, detectors.Largest(contribution)), true
@@ -149,7 +149,7 @@ func (d *detector) Predict(r detectors.Rows, fresh int) (expected, spread float6
 }
 
 // novel returns which of the samples before a fresh row are farthest from their median in a field, and sets expected to the medians.
-func (d *detector) novel(r *detectors.Rows, fresh int, expected []float64, field int) detectors.Part {
+func (d *detector) novel(r *detectors.Rows, fresh int, expected []float64, field int) detectors.Location {
 	first := r.Row(fresh) - d.p.Order
 	values, squares := make([]float64, d.p.Order), make([]float64, d.p.Order)
 	for c := range expected {
@@ -163,7 +163,7 @@ func (d *detector) novel(r *detectors.Rows, fresh int, expected []float64, field
 		off := r.X64[(first+i)*r.Dim+field] - expected[field]
 		squares[i] = off * off
 	}
-	return detectors.PartOf(first, 0, squares)
+	return detectors.LocationOf(first, 0, squares)
 }
 
 // Describe returns the samples that the prediction is made from, and what the field with the largest score is off by.
@@ -185,7 +185,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	}
 	off, score := -float64(detail[2*at]), float64(detail[2*at+1])
 	e.Fields = detectors.OneHot(r.Dim, at)
-	e.Part, _ = d.Explain(r, fresh, 0, make([]float64, r.Dim), make([]float64, r.Dim))
+	e.Location, _ = d.Explain(r, fresh, 0, make([]float64, r.Dim), make([]float64, r.Dim))
 	e.Measures = []detectors.Measure{{Name: "innovation (measured less predicted)", Field: at, Value: off}}
 	if !d.p.Novelty && score > 0 {
 		e.Measures = append(e.Measures, detectors.Measure{Name: "usual innovation (root mean square)", Field: at, Value: math.Abs(off) / score})

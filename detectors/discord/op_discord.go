@@ -269,7 +269,7 @@ func query(r *detectors.Rows, i, m int) LeftQuery {
 
 // Explain expects the shape of the nearest subsequence, at the level and the scale of the rows that fit it. A value's share is
 // its share of the squared distance.
-func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	i := scoreOf(&r, fresh)
 	m := d.highest(&r, i)
 	q := query(&r, i, m)
@@ -279,14 +279,14 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 	memory.left.Length(m, q.ExcludeFlat)
 	score, places := memory.left.Neighbours(&memory.own.left, q.From, q.At, 1)
 	if !(score > 0) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	off, ok := memory.left.Explain(expected, contribution, places[0], q.At, since)
-	part := detectors.PartOf(q.At, since, off)
-	if part.HasNewest = ok; ok {
-		part.Newest = memory.left.newest(detectors.Largest(contribution), places[0], q.At)
+	loc := detectors.LocationOf(q.At, since, off)
+	if loc.HasNewest = ok; ok {
+		loc.Newest = memory.left.newest(detectors.Largest(contribution), places[0], q.At)
 	}
-	return part, ok
+	return loc, ok
 }
 
 // Describe returns the nearest subsequences in the past, with the distances that the score is the mean of, 0 to the root of 2. Of
@@ -299,7 +299,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	defer pool.Put(memory)
 	memory.left.Load(r.X64, r.Dim)
 	memory.left.Length(m, q.ExcludeFlat)
-	e := detectors.Evidence{From: q.At, To: q.At + m - 1, Part: detectors.OneRow(q.At + m - 1)}
+	e := detectors.Evidence{From: q.At, To: q.At + m - 1, Location: detectors.OneRow(q.At + m - 1)}
 	_, found := memory.left.Neighbours(&memory.own.left, q.From, q.At, q.K)
 	places, before := slices.Clone(found), 0.0
 	for k, at := range places {
@@ -317,7 +317,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
 	if len(places) > 0 {
 		if off, ok := memory.left.Explain(expected, shares, places[0], q.At, 0); ok {
-			e.Part, e.Fields = detectors.PartOf(q.At, 0, off), shares
+			e.Location, e.Fields = detectors.LocationOf(q.At, 0, off), shares
 		}
 	}
 	return e

@@ -344,10 +344,10 @@ func (d *topDetector) AppendFindings(dst []detectors.Finding, r detectors.Rows) 
 }
 
 // Explain expects the shape of the nearest neighbour, at the level and the scale of the rows that fit it. A discord is of one value.
-func (d *topDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *topDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	e := d.describe(&r, fresh, since, expected)
 	copy(contribution, e.Fields)
-	return e.Part, e.Fields != nil
+	return e.Location, e.Fields != nil
 }
 
 // Describe returns the discord that is the fresh row's score, and its nearest neighbour.
@@ -357,7 +357,7 @@ func (d *topDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 
 // describe is Describe, and sets expected to the row that was expected in place of the one that deviates most.
 func (d *topDetector) describe(r *detectors.Rows, fresh, since int, expected []float64) detectors.Evidence {
-	e := detectors.Evidence{From: r.Row(fresh), To: r.Row(fresh), Part: detectors.OneRow(r.Row(fresh))}
+	e := detectors.Evidence{From: r.Row(fresh), To: r.Row(fresh), Location: detectors.OneRow(r.Row(fresh))}
 	best := math.Inf(-1)
 	s := settingsFor(r)
 	s.found(r, func(f detectors.Finding, length int) {
@@ -389,7 +389,7 @@ func (d *topDetector) describe(r *detectors.Rows, fresh, since int, expected []f
 		return x
 	}
 	off := Expect(expected, e.Fields, column, e.To-e.From+1, e.Inputs[0].From, e.From, since)
-	e.Part = detectors.PartOf(e.From, since, off)
+	e.Location = detectors.LocationOf(e.From, since, off)
 	return e
 }
 

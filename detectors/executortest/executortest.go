@@ -236,7 +236,7 @@ func newChain(c detectors.Case) *chain {
 		n := min(end, detectors.TaskRows(c.Detector, f))
 		size, ok := c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
 		if d, sparing := c.Detector.(detectors.Sparing); sparing {
-			turn := detectors.Turn{Count: int64(end), Fresh: f, Carried: len(ch.tasks) > 0}
+			turn := detectors.Position{Count: int64(end), Fresh: f, Carried: len(ch.tasks) > 0}
 			if first > 0 {
 				turn.Before, turn.Newest = int64(rows[(end-f-1)*c.Dim]), int64(rows[(end-1)*c.Dim])
 			}

@@ -117,7 +117,7 @@ func fieldOf(r *detectors.Rows, fresh, c int) field {
 }
 
 // Explain expects of a value what the others lead to expect of it. Shares are by the squares of the standardised distances.
-func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	row, sum := r.Row(fresh), 0.0
 	for c := range r.Dim {
 		f := fieldOf(&r, fresh, c)
@@ -126,7 +126,7 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 		sum += contribution[c]
 	}
 	if !(sum > 0) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	for c := range contribution {
 		contribution[c] /= sum
@@ -138,23 +138,23 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 		off := r.X64[(first+i)*r.Dim+most] - expected[most]
 		squares[i] = off * off
 	}
-	part, f := detectors.PartOf(first, since, squares), fieldOf(&r, fresh, most)
-	part.Spread = math.Abs(f.Off) / f.Score
-	return part, true
+	loc, f := detectors.LocationOf(first, since, squares), fieldOf(&r, fresh, most)
+	loc.Spread = math.Abs(f.Off) / f.Score
+	return loc, true
 }
 
 // Describe returns how far each field is from what the others lead to expect of it.
 func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.From, To: row, Part: detectors.OneRow(row)}
+	e := detectors.Evidence{From: row - d.From, To: row, Location: detectors.OneRow(row)}
 	expected, share := make([]float64, r.Dim), make([]float64, r.Dim)
-	part, ok := d.Explain(r, fresh, 0, expected, share)
+	loc, ok := d.Explain(r, fresh, 0, expected, share)
 	if !ok {
 		return e
 	}
 	most := detectors.Largest(share)
 	f := fieldOf(&r, fresh, most)
-	e.Part, e.Fields = part, detectors.OneHot(r.Dim, most)
+	e.Location, e.Fields = loc, detectors.OneHot(r.Dim, most)
 	e.Measures = []detectors.Measure{{Name: "difference from what the other fields lead to expect", Field: most, Value: -f.Off}}
 	if f.Score > 0 {
 		e.Measures = append(e.Measures, detectors.Measure{Name: "usual difference", Field: most, Value: math.Abs(f.Off) / f.Score})

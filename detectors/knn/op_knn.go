@@ -210,7 +210,7 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 }
 
 // Explain expects the mean of the nearest points. A value's share is its share of the squared distances to them.
-func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	r, origin := r.Near(fresh)
 	p, ok := d.explain(r, fresh, since, expected, contribution)
 	for c, v := range origin {
@@ -223,11 +223,11 @@ func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contrib
 }
 
 // explain is Explain for rows of float32.
-func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	m := d.p.Embed
 	q := query(&r, fresh)
 	if hasNonFinite(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || hasNonFinite(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	if d.p.ZNorm {
 		return explain(vec.Embed(nil, r.X, r.Dim, m, true), m*r.Dim, &r, d.p, q, fresh, since, expected, contribution)
@@ -242,7 +242,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	r, _ = r.Near(fresh)
 	m, row := d.p.Embed, r.Row(fresh)
 	e := detectors.Evidence{From: row - m + 1, To: row}
-	e.Part, e.Fields = shares(d, r, fresh)
+	e.Location, e.Fields = shares(d, r, fresh)
 	x, step := r.X, r.Dim
 	if d.p.ZNorm {
 		x, step = vec.Embed(nil, r.X, r.Dim, m, true), m*r.Dim
@@ -273,8 +273,8 @@ func distance(at, x []float32) float64 {
 	return math.Sqrt(square)
 }
 
-// shares returns the part of a score and the fields' shares in it; the last row, and nil, where d does not explain it.
-func shares(d detectors.Explainer, r detectors.Rows, fresh int) (detectors.Part, []float64) {
+// shares returns the location of a score and the fields' shares in it; the last row, and nil, where d does not explain it.
+func shares(d detectors.Explainer, r detectors.Rows, fresh int) (detectors.Location, []float64) {
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
 	p, ok := d.Explain(r, fresh, 0, expected, shares)
 	if !ok {
@@ -286,7 +286,7 @@ func shares(d detectors.Explainer, r detectors.Rows, fresh int) (detectors.Part,
 // explain is Explain for points that begin at every step-th number of x: the rows' points, or normalised ones.
 func explain(
 	x []float32, step int, r *detectors.Rows, p Params, q Query, fresh, since int, expected, contribution []float64,
-) (detectors.Part, bool) {
+) (detectors.Location, bool) {
 	dim := r.Dim
 	at := x[q.At*step : q.At*step+p.Embed*dim]
 	points := nearest(x, step, at, p.K, q)
@@ -306,11 +306,11 @@ func explain(
 		}
 		return detectors.DeviationOfShape(row, since, rows, mean, squares, expected, contribution)
 	}
-	part, ok := detectors.Deviation(row, since, len(points), mean, squares, expected, contribution)
+	loc, ok := detectors.Deviation(row, since, len(points), mean, squares, expected, contribution)
 	if ok {
-		part.Newest = mean[len(mean)-dim+detectors.Largest(contribution)]
+		loc.Newest = mean[len(mean)-dim+detectors.Largest(contribution)]
 	}
-	return part, ok
+	return loc, ok
 }
 
 // nearest returns the k points of q nearest to at, the nearest first, of equal ones the

@@ -317,10 +317,10 @@ func (d *ModelDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 }
 
 // Explain expects the mean of the nearest points of the model. A value's share is its share of the squared distances to them.
-func (d *ModelDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *ModelDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	x, origin, width, ok := nearRow(&r, fresh)
 	if !ok || hasNonFinite(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	p, ok := explain(x, width, &r, d.p, query(&r, fresh), fresh, since, expected, contribution)
 	for c, v := range origin {
@@ -351,7 +351,7 @@ func nearRow(r *detectors.Rows, fresh int) (x []float32, origin []float64, width
 func (d *ModelDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
 	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row}
-	e.Part, e.Fields = shares(d, r, fresh)
+	e.Location, e.Fields = shares(d, r, fresh)
 	x, _, width, ok := nearRow(&r, fresh)
 	if !ok {
 		return e

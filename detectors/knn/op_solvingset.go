@@ -259,7 +259,7 @@ func (d *setDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 }
 
 // Reads returns the whole window where a model is mined, and else the rows of the scored points.
-func (d *setDetector) Reads(t detectors.Turn) int {
+func (d *setDetector) Reads(t detectors.Position) int {
 	every, from, to := int64(d.p.MineEvery), t.Count-int64(t.Fresh), t.Count
 	if d.p.MineInterval > 0 {
 		every, from, to = d.p.MineInterval, t.Before, t.Newest

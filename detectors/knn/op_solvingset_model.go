@@ -147,7 +147,7 @@ func (s *settings) rows(r *detectors.Rows, fresh int) []float64 {
 }
 
 // Explain expects the mean of the nearest points of the model. A value's share is its share of the squared distances to them.
-func (d *setDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *setDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	s, dim := &d.set, r.Dim-d.set.timed
 	m, points := s.nearest(&r, fresh)
 	mean, squares := make([]float64, s.embed*dim), make([]float64, s.embed*dim)
@@ -169,7 +169,7 @@ func (d *setDetector) Explain(r detectors.Rows, fresh, since int, expected, cont
 // Describe returns the nearest points of the model and their distances, whose sum divided by the cut is the score.
 func (d *setDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - d.set.embed + 1, To: row, Part: detectors.OneRow(row)}
+	e := detectors.Evidence{From: row - d.set.embed + 1, To: row, Location: detectors.OneRow(row)}
 	m, points := d.set.nearest(&r, fresh)
 	weight := 0.0
 	for _, n := range points {
@@ -181,7 +181,7 @@ func (d *setDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 		{Name: "cut of the model", Field: detectors.AllFields, Value: m.cut}}
 	expected, shares := make([]float64, r.Dim-d.set.timed), make([]float64, r.Dim-d.set.timed)
 	if p, ok := d.Explain(r, fresh, 0, expected, shares); ok {
-		e.Part, e.Fields = p, shares
+		e.Location, e.Fields = p, shares
 	}
 	return e
 }

@@ -22,7 +22,7 @@ func task(t testing.TB, d detectors.Detector, x []float64, dim, fresh int, carry
 	if !ok {
 		t.Fatalf("%d rows are too few", n)
 	}
-	turn := detectors.Turn{Count: int64(len(x) / dim), Fresh: fresh, Carried: len(carry) > 0}
+	turn := detectors.Position{Count: int64(len(x) / dim), Fresh: fresh, Carried: len(carry) > 0}
 	if _, ok := d.(detectors.Timed); ok {
 		turn.Before, turn.Newest = int64(x[len(x)-(fresh+1)*dim]), int64(x[len(x)-dim])
 	}

@@ -257,7 +257,7 @@ func compareTopN(_ *detectors.Rows, got, want detectors.Result) error {
 }
 
 // Explain expects the mean of the nearest points. A value contributes its share of the squared distances to them.
-func (d *topnDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *topnDetector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	r, origin := r.Near(fresh)
 	p, ok := d.explain(r, fresh, since, expected, contribution)
 	for c, v := range origin {
@@ -267,7 +267,7 @@ func (d *topnDetector) Explain(r detectors.Rows, fresh, since int, expected, con
 }
 
 // explain is Explain for rows of float32.
-func (d *topnDetector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *topnDetector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	x, at, near := d.nearest(&r, fresh)
 	mean, squares := make([]float64, len(at)), make([]float64, len(at))
 	for _, i := range near {
@@ -279,7 +279,7 @@ func (d *topnDetector) explain(r detectors.Rows, fresh, since int, expected, con
 		}
 	}
 	if r.Scores[fresh] == 0 {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	return detectors.Deviation(r.Row(fresh), since, len(near), mean, squares, expected, contribution)
 }
@@ -301,7 +301,7 @@ func (d *topnDetector) nearest(r *detectors.Rows, fresh int) (x, at []float32, n
 func (d *topnDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	r, _ = r.Near(fresh)
 	m, row := d.p.Embed, r.Row(fresh)
-	e := detectors.Evidence{From: row - m + 1, To: row, Part: detectors.OneRow(row)}
+	e := detectors.Evidence{From: row - m + 1, To: row, Location: detectors.OneRow(row)}
 	x, at, found := d.nearest(&r, fresh)
 	first := r.Len() - m + 1 - len(x)/len(at) // point of the window
 	for _, i := range found {
@@ -315,7 +315,7 @@ func (d *topnDetector) Describe(r detectors.Rows, fresh int) detectors.Evidence 
 	}
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
 	if p, ok := d.Explain(r, fresh, 0, expected, shares); ok {
-		e.Part, e.Fields = p, shares
+		e.Location, e.Fields = p, shares
 	}
 	return e
 }

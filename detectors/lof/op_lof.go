@@ -361,7 +361,7 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 }
 
 // Explain expects the mean of the neighbours. A value's share is its share of the squared distances to them.
-func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	r, origin := nearRow(&r, fresh)
 	p, ok := d.explain(r, fresh, since, expected, contribution)
 	for c, v := range origin {
@@ -388,7 +388,7 @@ func nearRow(r *detectors.Rows, fresh int) (near detectors.Rows, origin []float6
 }
 
 // explain is Explain for rows of float32.
-func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	t := newTask(&r, nil)
 	n := len(t.points) / t.dim
 	at := n - r.Fresh + fresh
@@ -435,7 +435,7 @@ func describe[F float32 | float64](d *detector, r *detectors.Rows, fresh int, t 
 	n, row := len(t.points)/t.dim, r.Row(fresh)
 	first := r.Len() - n - d.p.Embed + 1 // row of the first point
 	at := n - r.Fresh + fresh
-	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row, Part: detectors.OneRow(row)}
+	e := detectors.Evidence{From: row - d.p.Embed + 1, To: row, Location: detectors.OneRow(row)}
 	all := append(slices.Clone(t.points), t.virtuals...)
 	apart := func(i, j int) float64 {
 		square := 0.0
@@ -486,7 +486,7 @@ func describe[F float32 | float64](d *detector, r *detectors.Rows, fresh int, t 
 	}
 	expected, shares := make([]float64, r.Dim), make([]float64, r.Dim)
 	if p, ok := d.Explain(*r, fresh, 0, expected, shares); ok {
-		e.Part, e.Fields = p, shares
+		e.Location, e.Fields = p, shares
 	}
 	return e
 }

@@ -145,10 +145,10 @@ func bandDetailOf(r *detectors.Rows, fresh, field int) detectors.Words {
 }
 
 // Explain expects what the period has. The contribution of a value is its score divided by the sum of all.
-func (b *band) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
+func (b *band) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Location, bool) {
 	row := r.X64[r.Row(fresh)*r.Dim+1:]
 	if !(detectors.SharesOf(row, r.Detail.F32()[bandDetail*fresh*(r.Dim-1):], bandDetail, expected, contribution) > 0) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	p := detectors.OneRow(r.Row(fresh))
 	p.Spread = float64(bandDetailOf(&r, fresh, detectors.Largest(contribution)).Float32(2))
@@ -187,7 +187,7 @@ func statisticName(k int) string {
 // largest score.
 func (b *band) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row)}
+	e := detectors.Evidence{From: row, To: row, Location: detectors.OneRow(row)}
 	at := -1
 	for c := range r.Dim - 1 {
 		if s := bandDetailOf(&r, fresh, c).Float32(1); s == s && (at < 0 || s > bandDetailOf(&r, fresh, at).Float32(1)) {

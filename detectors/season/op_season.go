@@ -155,13 +155,13 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 }
 
 // Explain expects the level of the row's bin. The contribution of a value is its score divided by the sum of all.
-func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (d *detector) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	dim := r.Dim - 1
 	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim+1:]
 	detail := r.Detail.F32()[2*fresh*dim:]
 	sum := detectors.SharesOf(row, detail, 2, expected, contribution)
 	if !(sum > 0) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	most := detectors.Largest(contribution)
 	return detectors.OneReading(r.Row(fresh), row[most]-expected[most], contribution[most]*sum), true
@@ -184,7 +184,7 @@ func (d *detector) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 		name, hours = "local time at the bin's begin, hours from Sunday 0:00", 168
 	}
 	bin := clock.Bin(int64(r.X64[row*r.Dim]))
-	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row), Measures: []detectors.Measure{
+	e := detectors.Evidence{From: row, To: row, Location: detectors.OneRow(row), Measures: []detectors.Measure{
 		{Name: name, Field: detectors.AllFields, Value: hours * float64(bin) / float64(d.p.Bins)}}}
 	detail := r.Detail.F32()[2*fresh*dim:]
 	at := -1

@@ -83,17 +83,17 @@ func (f *flatline) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 }
 
 // Locate returns the scored row, whose value the run has.
-func (f *flatline) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+func (f *flatline) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Location, ok bool) {
 	e := f.Describe(r, fresh)
 	copy(contribution, e.Fields)
-	return e.Part, true
+	return e.Location, true
 }
 
 // Describe returns the longest run, which may begin before the rows of the task.
 func (f *flatline) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row, t := r.Row(fresh), r.Until(fresh)
 	scoreFlatline(t)
-	e := detectors.Evidence{From: row, To: row, Part: detectors.OneRow(row)}
+	e := detectors.Evidence{From: row, To: row, Location: detectors.OneRow(row)}
 	at := 0
 	for c := range r.Dim {
 		run := t.Next.Float32(2 * c)

@@ -83,7 +83,7 @@ func (z *zscore) Incomplete() {}
 
 // Explain expects the mean of the values before, where there are enough of them. A value's share is its
 // score divided by the sum of all scores; the row's score is the score of the value with the largest share.
-func (z *zscore) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Part, bool) {
+func (z *zscore) Explain(r detectors.Rows, fresh, since int, expected, contribution []float64) (detectors.Location, bool) {
 	n := z.Window() - 1
 	row := r.Len() - r.Fresh + fresh
 	sum := 0.0
@@ -96,7 +96,7 @@ func (z *zscore) Explain(r detectors.Rows, fresh, since int, expected, contribut
 		sum += z
 	}
 	if !(sum > 0) {
-		return detectors.Part{}, false
+		return detectors.Location{}, false
 	}
 	for c := range contribution {
 		contribution[c] /= sum
@@ -109,9 +109,9 @@ func (z *zscore) Explain(r detectors.Rows, fresh, since int, expected, contribut
 func (z *zscore) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	n, row := z.Window()-1, r.Row(fresh)
 	e := detectors.Evidence{
-		From: row,
-		To:   row,
-		Part: detectors.OneRow(row),
+		From:     row,
+		To:       row,
+		Location: detectors.OneRow(row),
 		Inputs: []detectors.Input{{Role: detectors.Baseline, From: row - n, To: row - 1,
 			Distance: math.NaN()}},
 	}

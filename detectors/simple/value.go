@@ -66,16 +66,16 @@ func (v *value) Direct() (fill func(r *detectors.Rows), inPlace bool) { return s
 func (v *value) Incomplete() {}
 
 // Locate returns the scored row: a score of another program is about all that it covers, to the same degree.
-func (v *value) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+func (v *value) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Location, ok bool) {
 	e := v.Describe(r, fresh)
 	copy(contribution, e.Fields)
-	return e.Part, e.Fields != nil
+	return e.Location, e.Fields != nil
 }
 
 // Describe returns the value with the largest score.
 func (v *value) Describe(r detectors.Rows, fresh int) detectors.Evidence {
 	row := r.Row(fresh)
-	e := detectors.Evidence{From: row - v.Least + 1, To: row, Part: detectors.Part{Row: row, From: row - v.Least + 1, To: row}}
+	e := detectors.Evidence{From: row - v.Least + 1, To: row, Location: detectors.Location{Row: row, From: row - v.Least + 1, To: row}}
 	most, at := math.NaN(), 0
 	for c, x := range r.X64[row*r.Dim:][:r.Dim] {
 		if r.Params[0] != 0 {

@@ -112,7 +112,7 @@ func definitionSVD(r detectors.Rows) {
 }
 
 // Locate returns the last row that the score covers, the first after the change. The field is known where there is but one.
-func (d *svdDetector) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+func (d *svdDetector) Locate(r detectors.Rows, fresh int, contribution []float64) (p detectors.Location, ok bool) {
 	return Locate(&d.Steady, &r, fresh, contribution)
 }
 

@@ -36,7 +36,7 @@ func Column(r *detectors.Rows, c int) []float64 {
 const most = 8
 
 // Locate is detectors.Locator's. It reads no rows.
-func Locate(s *detectors.Steady, r *detectors.Rows, fresh int, contribution []float64) (p detectors.Part, ok bool) {
+func Locate(s *detectors.Steady, r *detectors.Rows, fresh int, contribution []float64) (p detectors.Location, ok bool) {
 	for c := range contribution {
 		contribution[c] = math.NaN()
 	}
@@ -44,7 +44,7 @@ func Locate(s *detectors.Steady, r *detectors.Rows, fresh int, contribution []fl
 		contribution[0] = 1
 	}
 	row := r.Row(fresh)
-	return detectors.Part{Row: row - s.To, From: row - s.From, To: row - s.To}, true
+	return detectors.Location{Row: row - s.To, From: row - s.From, To: row - s.To}, true
 }
 
 // Describe returns past and present of the field with the largest score, the directions of the past, and the shares of the
@@ -55,7 +55,7 @@ func (c *Compared) Describe(r *detectors.Rows, fresh int, dissect func(field int
 	e := detectors.Evidence{From: row - c.From, To: row - c.To, Inputs: []detectors.Input{
 		{Role: detectors.Past, From: row + 1 - c.Least, To: row - c.Gamma, Distance: math.NaN()},
 		{Role: detectors.Present, From: present, To: row, Distance: math.NaN()}}}
-	e.Part = detectors.Part{Row: e.To, From: e.From, To: e.To}
+	e.Location = detectors.Location{Row: e.To, From: e.From, To: e.To}
 	best, at := Anatomy{Score: math.NaN()}, 0
 	for field := range r.Dim {
 		if a := dissect(field); a.Score > best.Score || math.IsNaN(best.Score) {

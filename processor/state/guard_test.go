@@ -10,7 +10,7 @@ import (
 // expecting is level, which expects the row before.
 type expecting struct{ level }
 
-func (expecting) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
+func (expecting) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Location, bool) {
 	expected[0], contribution[0] = float64(r.X[max(0, r.Len()-r.Fresh+fresh-1)]), 1
 	return detectors.OneRow(r.Row(fresh)), true
 }

@@ -392,7 +392,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 	}
 	v := make([]float64, 3*d.Dim)
 	expected, actual, contribution := v[:d.Dim:d.Dim], v[d.Dim:2*d.Dim:2*d.Dim], v[2*d.Dim:]
-	var part detectors.Part
+	var part detectors.Location
 	newest, since, ok := rows.Len()-1, 0, false
 	if start, begun := events.Since(); begun {
 		since = newest - s.tasks.Since(&p.scoringTask, start)
@@ -401,7 +401,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 	case f != nil && f.Expected != nil:
 		copy(expected, f.Expected)
 		copy(contribution, f.Contribution)
-		part, ok = detectors.Part{Row: f.To, From: f.From, To: f.To}, true
+		part, ok = detectors.Location{Row: f.To, From: f.From, To: f.To}, true
 	case d.Explain != nil:
 		part, ok = d.Explain.Explain(rows, i, since, expected, contribution)
 	case d.Locate != nil:
@@ -437,7 +437,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 // newestSide returns the side on which the last row of a score is of what the rows before it let expect; 0: it is not known. Learned rules
 // compare anomalies by it: the reading that deviates most may be an old one, on either side of a shape.
 // part and contribution belong to the score.
-func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detectors.Part, contribution []float64) anomaly.Side {
+func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detectors.Location, contribution []float64) anomaly.Side {
 	d, last := p.Detector, rows.Row(i)
 	field, newest := anomaly.Largest(contribution), part.Newest
 	if !part.HasNewest {

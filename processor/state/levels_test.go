@@ -313,7 +313,7 @@ func definedScores(d detectors.Detector, x []float64, fresh int, carry detectors
 		return nil
 	}
 	if s, ok := d.(detectors.Sparing); ok {
-		rows = min(rows, s.Reads(detectors.Turn{Count: int64(len(x)), Fresh: fresh, Carried: len(carry) > 0}))
+		rows = min(rows, s.Reads(detectors.Position{Count: int64(len(x)), Fresh: fresh, Carried: len(carry) > 0}))
 	}
 	r := detectors.Rows{Dim: dim, Fresh: fresh, Params: d.Params(), Carry: carry,
 		Scores: make([]float32, size.Scores), Next: make(detectors.Words, size.Carry), Detail: make(detectors.Words, size.Detail)}

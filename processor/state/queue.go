@@ -150,7 +150,7 @@ func (q *taskQueue[K]) Pack(
 		}
 	}
 	if p.sparing != nil {
-		turn := detectors.Turn{Count: w.Count, Fresh: int(d.Fresh), Carried: before != nil || len(m.Carry) > 0}
+		turn := detectors.Position{Count: w.Count, Fresh: int(d.Fresh), Carried: before != nil || len(m.Carry) > 0}
 		if d.Width > d.Dim {
 			turn.Before, turn.Newest = int64(w.Time(d.Fresh)), int64(w.Time(0))
 		}

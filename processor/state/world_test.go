@@ -92,11 +92,11 @@ func (f *fake) InSeason(carry detectors.Words) bool { return len(carry) > 0 && c
 func (f *fake) Incomplete() {}
 
 // Explain: half of the fakes expect the row before.
-func (f *fake) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Part, bool) {
+func (f *fake) Explain(r detectors.Rows, fresh, _ int, expected, contribution []float64) (detectors.Location, bool) {
 	row := max(0, r.Len()-r.Fresh+fresh-1)
 	for i := range contribution {
 		if f.counts {
-			return detectors.Part{}, false
+			return detectors.Location{}, false
 		}
 		expected[i], contribution[i] = float64(r.X[row*r.Dim+i]), 1/float64(r.Dim)
 	}
