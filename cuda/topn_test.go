@@ -174,7 +174,7 @@ func topnParts(t *testing.T, o Options, most int) {
 			}
 		}
 		p := knn.TopParams{N: 1 + rng.IntN(10), K: 1 + rng.IntN(30), Self: rng.IntN(2) == 0, Workers: 2}
-		got, ok, err := knn.FindInParts(x, dim, p, n/(1+rng.IntN(5)), knn.PartsBy(t.Context(), e, b), detectors.Sequential)
+		got, ok, err := knn.FindByLeaves(x, dim, p, n/(1+rng.IntN(5)), knn.LeavesBy(t.Context(), e, b), detectors.Sequential)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -222,15 +222,15 @@ func (f *folder) handOver(ctx context.Context) error {
 				"fix", "raise drain_timeout and the orchestrator's grace period (a drain) or rebalance_timeout (a rebalance)")
 			return nil
 		}
-		if done, err := f.writePart(ctx, at); done || err != nil {
+		if done, err := f.writeShare(ctx, at); done || err != nil {
 			return err
 		}
 	}
 }
 
-// writePart adds a cycle's share of the state that the changelog lacks to the open cycle, which commits the offset at
+// writeShare adds a cycle's share of the state that the changelog lacks to the open cycle, which commits the offset at
 // again. done reports that the partition has nothing more to add.
-func (f *folder) writePart(ctx context.Context, at int64) (done bool, err error) {
+func (f *folder) writeShare(ctx context.Context, at int64) (done bool, err error) {
 	c, err := f.pt.handle.Enter(ctx)
 	if errors.Is(err, cycle.ErrStale) {
 		return true, nil

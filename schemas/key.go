@@ -4,20 +4,20 @@ import "strconv"
 
 // KeyPart is one part of a series key, before its text is made.
 type KeyPart struct {
-	Kind partKind
+	Kind keyKind
 	Text []byte // aliases the record or the projection
 	Num  int64
 }
 
-type partKind uint8
+type keyKind uint8
 
 // The kinds of parts.
 const (
-	PartNone partKind = iota // not found: the key is missing
-	PartText
-	PartNumber
-	PartUUID  // 16 bytes, as in RFC 9562
-	PartEmpty // a tag or attribute that the record does not have: nothing is written
+	KeyNone keyKind = iota // not found: the key is missing
+	KeyText
+	KeyNumber
+	KeyUUID  // 16 bytes, as in RFC 9562
+	KeyEmpty // a tag or attribute that the record does not have: nothing is written
 )
 
 // AppendUUID appends the text of a UUID of 16 bytes.
@@ -32,15 +32,15 @@ func AppendUUID(dst, id []byte) []byte {
 	return dst
 }
 
-// appendPart appends a part's text, with '/' and '\' escaped if it is one of
+// appendKeyPart appends a part's text, with '/' and '\' escaped if it is one of
 // several.
-func appendPart(dst []byte, p *KeyPart, several bool) []byte {
+func appendKeyPart(dst []byte, p *KeyPart, several bool) []byte {
 	switch p.Kind {
-	case PartEmpty:
+	case KeyEmpty:
 		return dst
-	case PartNumber:
+	case KeyNumber:
 		return strconv.AppendInt(dst, p.Num, 10)
-	case PartUUID:
+	case KeyUUID:
 		return AppendUUID(dst, p.Text)
 	}
 	if !several {

@@ -123,7 +123,7 @@ type Sink struct {
 // Layout is a parsed mapping, the same for all schemas.
 type Layout struct {
 	Sinks     []Sink // paths into the value, in the order in which faults are reported: key, time, fields
-	Parts     int    // parts of the key, 0: the Kafka key alone
+	KeyParts  int    // parts of the key, 0: the Kafka key alone
 	recordKey int    // which part is "@key"; -1: none
 	partition int    // which part is "@partition"; -1: none
 	kafkaTime bool
@@ -262,8 +262,8 @@ func (m Mapping) paths() (*Layout, error) {
 				if *own >= 0 {
 					fault("key %q: %s twice", m.Key, text)
 				}
-				*own = l.Parts
-				l.Parts++
+				*own = l.KeyParts
+				l.KeyParts++
 				continue
 			}
 			inKey, isInKey := strings.CutPrefix(text, inKafkaKey)
@@ -275,8 +275,8 @@ func (m Mapping) paths() (*Layout, error) {
 			if counted(segs) > 0 {
 				fault("key %q: an array cannot be a key", m.Key)
 			}
-			s := Sink{Role: RoleKey, Text: text, Segs: segs, Slot: l.Parts}
-			l.Parts++
+			s := Sink{Role: RoleKey, Text: text, Segs: segs, Slot: l.KeyParts}
+			l.KeyParts++
 			if !isInKey {
 				l.Sinks = append(l.Sinks, s)
 				continue
@@ -287,10 +287,10 @@ func (m Mapping) paths() (*Layout, error) {
 			l.Key.Sinks = append(l.Key.Sinks, s)
 		}
 		if l.Key != nil {
-			l.Key.Parts, l.Key.own.key = l.Parts, l.Parts == 1
+			l.Key.KeyParts, l.Key.own.key = l.KeyParts, l.KeyParts == 1
 		}
-		if l.Parts > MaxKeyParts {
-			fault("key %q: %d parts, %d at most", m.Key, l.Parts, MaxKeyParts)
+		if l.KeyParts > MaxKeyParts {
+			fault("key %q: %d parts, %d at most", m.Key, l.KeyParts, MaxKeyParts)
 		}
 	}
 

@@ -37,7 +37,7 @@ func TestMappingLayout(t *testing.T) {
 		t.Error(err)
 	}
 	l, _ := m.Layout()
-	if got := fmt.Sprint(l.Sinks[5].Segs, l.recordKey, l.Parts); got != "[{tags 0} {a.b 0}] 2 3" {
+	if got := fmt.Sprint(l.Sinks[5].Segs, l.recordKey, l.KeyParts); got != "[{tags 0} {a.b 0}] 2 3" {
 		t.Error(got)
 	}
 }

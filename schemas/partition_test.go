@@ -25,7 +25,7 @@ func TestKeyOfPartition(t *testing.T) {
 			l.Reset(&r, -1)
 			for _, s := range l.Sinks {
 				if s.Role == RoleKey {
-					r.Parts[s.Slot] = KeyPart{Kind: PartText, Text: []byte("north")}
+					r.KeyParts[s.Slot] = KeyPart{Kind: KeyText, Text: []byte("north")}
 				}
 			}
 			if err := l.Finish([]byte("a/b"), 5, &r); err != nil || string(r.Key) != c.want {

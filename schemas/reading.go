@@ -56,7 +56,7 @@ const MaxSaves = 8
 
 // Work is a program's scratch memory for a record until its reading is finished.
 type Work struct {
-	Parts     [MaxKeyParts]KeyPart // of the key
+	KeyParts  [MaxKeyParts]KeyPart // of the key
 	Saved     [MaxSaves]int        // positions in the record that are read twice
 	Counts    []int                // counters of the program
 	scratch   []byte
@@ -93,8 +93,8 @@ func (l *Layout) Reset(out *Reading, schemaID int32) {
 	out.fault = FaultNone
 	out.Key = nil
 	out.Time = NoTime
-	for i := range l.Parts {
-		out.Parts[i].Kind = PartNone
+	for i := range l.KeyParts {
+		out.KeyParts[i].Kind = KeyNone
 	}
 	if l.extra {
 		l.resetMore(out)
@@ -115,15 +115,15 @@ func (l *Layout) resetMore(out *Reading) {
 	} else if l.Key != nil && out.kafkaKey != nil {
 		for i := range l.Key.Sinks {
 			slot := l.Key.Sinks[i].Slot
-			out.Parts[slot] = out.kafkaKey.Parts[slot]
+			out.KeyParts[slot] = out.kafkaKey.KeyParts[slot]
 		}
 	}
 }
 
 // SetKafkaKey gives a reading the parts of its key that Layout.Key has found in the Kafka key, before its record is read.
 func (r *Reading) SetKafkaKey(key *Reading) {
-	if len(key.Key) > 0 && key.Parts[0].Kind == PartNone { // a program may set the key itself where it has one part
-		key.Parts[0] = KeyPart{Kind: PartText, Text: key.Key}
+	if len(key.Key) > 0 && key.KeyParts[0].Kind == KeyNone { // a program may set the key itself where it has one part
+		key.KeyParts[0] = KeyPart{Kind: KeyText, Text: key.Key}
 	}
 	r.kafkaKey = key
 }
@@ -174,10 +174,10 @@ func (l *Layout) finish(key []byte, timestampMs int64, out *Reading) error {
 	if l.own.record {
 		return l.finishRecord(key, timestampMs, out)
 	}
-	if l.Parts == 0 {
+	if l.KeyParts == 0 {
 		out.Key = key
 	} else if out.Key == nil {
-		out.joinParts(key, l)
+		out.joinKeyParts(key, l)
 	}
 	if l.kafkaTime {
 		if out.Time = NoTime; timestampMs >= 0 { // -1: the record has none
@@ -261,25 +261,25 @@ func (r *Reading) leaveOut(sink int32, f Fault) bool {
 	return true
 }
 
-// joinParts returns the key made of its parts: the text itself of a single one, else a
+// joinKeyParts returns the key made of its parts: the text itself of a single one, else a
 // text in the reading's own memory. The key is empty if a part is missing.
-func (r *Reading) joinParts(key []byte, l *Layout) {
+func (r *Reading) joinKeyParts(key []byte, l *Layout) {
 	if l.recordKey >= 0 {
-		r.Parts[l.recordKey] = KeyPart{Kind: PartText, Text: key}
+		r.KeyParts[l.recordKey] = KeyPart{Kind: KeyText, Text: key}
 	}
 	if l.partition >= 0 {
-		r.Parts[l.partition] = KeyPart{Kind: PartNumber, Num: int64(r.Partition)}
+		r.KeyParts[l.partition] = KeyPart{Kind: KeyNumber, Num: int64(r.Partition)}
 	}
-	if l.Parts == 1 && r.Parts[0].Kind == PartText {
-		r.Key = r.Parts[0].Text
+	if l.KeyParts == 1 && r.KeyParts[0].Kind == KeyText {
+		r.Key = r.KeyParts[0].Text
 		return
 	}
 	r.scratch = r.scratch[:0]
 	empty := true
-	for i := range l.Parts {
-		p := &r.Parts[i]
-		empty = empty && p.Kind == PartEmpty
-		if p.Kind == PartNone || p.Kind == PartText && len(p.Text) == 0 || len(p.Text) > MaxKeyBytes {
+	for i := range l.KeyParts {
+		p := &r.KeyParts[i]
+		empty = empty && p.Kind == KeyEmpty
+		if p.Kind == KeyNone || p.Kind == KeyText && len(p.Text) == 0 || len(p.Text) > MaxKeyBytes {
 			if len(p.Text) > MaxKeyBytes {
 				r.Fail(0, faultKeyLong)
 			}
@@ -288,7 +288,7 @@ func (r *Reading) joinParts(key []byte, l *Layout) {
 		if i > 0 {
 			r.scratch = append(r.scratch, '/')
 		}
-		r.scratch = appendPart(r.scratch, p, l.Parts > 1)
+		r.scratch = appendKeyPart(r.scratch, p, l.KeyParts > 1)
 	}
 	if !empty {
 		r.Key = r.scratch
@@ -536,7 +536,7 @@ func (r *Reading) At(i int) (key []byte, time int64, values []float64) {
 // inherit begins a reading with what all readings of its record share.
 func (r *Reading) inherit(l *Layout) {
 	r.Key, r.Time, r.Partition = r.record.Key, r.record.Time, r.record.Partition
-	copy(r.Parts[:l.Parts], r.record.Parts[:l.Parts])
+	copy(r.KeyParts[:l.KeyParts], r.record.KeyParts[:l.KeyParts])
 	copy(r.Operands.List[:l.operands], r.record.Operands.List)
 }
 
@@ -664,13 +664,13 @@ func (bt *batch) locate(err error, i int) error {
 
 // finishRecord completes what all readings of a record share: its key and its time, where the items have none.
 func (l *Layout) finishRecord(key []byte, timestampMs int64, out *Reading) error {
-	if l.Parts == 0 {
+	if l.KeyParts == 0 {
 		out.Key = key
 	} else if l.own.key && out.Key == nil {
-		out.joinParts(key, l)
+		out.joinKeyParts(key, l)
 	}
 	for i := range l.Sinks {
-		if s := &l.Sinks[i]; !l.own.key && s.Role == RoleKey && out.Parts[s.Slot].Kind == PartNone {
+		if s := &l.Sinks[i]; !l.own.key && s.Role == RoleKey && out.KeyParts[s.Slot].Kind == KeyNone {
 			out.Fail(int32(i), FaultKeyNull)
 		}
 	}

@@ -95,7 +95,7 @@ func othersOf(m *backtest.Measures, drawn int, alone bool) string {
 }
 
 func shareOf(s backtest.LessonShare) string {
-	return fmt.Sprintf("%d of %d, %.3f", s.Part, s.Of, s.Ratio())
+	return fmt.Sprintf("%d of %d, %.3f", s.Count, s.Of, s.Ratio())
 }
 
 // lessonRow prints a row of the table of lessons.

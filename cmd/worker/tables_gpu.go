@@ -89,7 +89,7 @@ func (o *outliersOptions) searchOnGPU(ctx context.Context, gpu *cuda.Executor, x
 ) (top knn.Top, ok bool, err error) {
 	b := gpu.Batch()
 	defer gpu.Release(b)
-	return knn.FindInParts(x, dim, p, min(knn.MaxTopNWindow, outliersBatch/4/dim), knn.PartsBy(ctx, gpu, b), parallel)
+	return knn.FindByLeaves(x, dim, p, min(knn.MaxTopNWindow, outliersBatch/4/dim), knn.LeavesBy(ctx, gpu, b), parallel)
 }
 
 var regionsTaken = fmt.Sprintf("2 to %d cells, up to -top %d and -seed %d", scan.MaxWindow, scan.MaxTop, math.MaxInt32)

@@ -41,7 +41,7 @@ func margin(rest, square float64, m, parts int) vec.Margin {
 	d := 2 * g
 	e := 1.05 * (1 + 1/d) * g * g * square
 	e0 := float64(m) * 0x1p-140 * (2 + math.Sqrt(square*float64(m)))
-	return vec.Margin{Rest: rest, Part: d, Square: e, Mean: e * float64(m), Least: 200 * (1 + 1/d) * e0 * e0}
+	return vec.Margin{Rest: rest, Relative: d, Square: e, Mean: e * float64(m), Least: 200 * (1 + 1/d) * e0 * e0}
 }
 
 // narrow sets f.x to the rows from first to end-1, less a center of their own: what a product may be off grows with the distance from it.

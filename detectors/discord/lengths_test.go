@@ -229,7 +229,7 @@ func TestLeftMargin(t *testing.T) {
 				norm += v * v
 			}
 			// The margin of c*|c| without its part of c*c is (1+1/d)*e*e.
-			off := (float64(p) - exact[i]) * (float64(p) - exact[i]) * (1 + 1/g.Part) / (g.Square*norm + g.Least)
+			off := (float64(p) - exact[i]) * (float64(p) - exact[i]) * (1 + 1/g.Relative) / (g.Square*norm + g.Least)
 			most = max(most, off)
 		}
 	}

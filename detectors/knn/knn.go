@@ -22,7 +22,7 @@
 //
 // On a GPU knn and topn use the kernels of cuda/kernels (cuda/plan/knn.go, topn.go), which find the same weights.
 //
-// The other Algorithms are from the paper of 2013. `worker outliers` runs FindFast, FindInParts with a GPU, or the one that a flag
+// The other Algorithms are from the paper of 2013. `worker outliers` runs FindFast, FindByLeaves with a GPU, or the one that a flag
 // names.
 //
 // # Degenerate input

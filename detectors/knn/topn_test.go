@@ -243,9 +243,9 @@ func TestFindFast(t *testing.T) {
 	}
 }
 
-// TestFindInParts requires of searches of parts in float32 the points of the definition, to the bit, or none: of ties, duplicates,
+// TestFindByLeaves requires of searches of leaves in float32 the points of the definition, to the bit, or none: of ties, duplicates,
 // more neighbours than points, values far from 0 and far apart. Points that float32s tell apart are found.
-func TestFindInParts(t *testing.T) {
+func TestFindByLeaves(t *testing.T) {
 	rnd := seedtest.New(t)
 	draws := maps.Clone(topDraws)
 	draws["offset"] = func(rnd *rand.Rand, _ int) float64 { return 1e9 + 1e-3*rnd.NormFloat64() }
@@ -254,14 +254,14 @@ func TestFindInParts(t *testing.T) {
 	draws["tiny"] = func(rnd *rand.Rand, _ int) float64 { return 1e-100 * rnd.NormFloat64() }
 	cpu := detectors.NewCPU(1)
 	defer cpu.Close()
-	search := PartsBy(t.Context(), cpu, cpu.Batch())
+	search := LeavesBy(t.Context(), cpu, cpu.Batch())
 	found, several := map[string]int{}, 0
 	for name, draw := range draws {
 		for range 25 {
 			x, n, dim := drawPoints(rnd, draw, 500)
 			p := TopParams{N: 1 + rnd.IntN(15), K: 1 + rnd.IntN(1+rnd.IntN(40)), Self: rnd.IntN(2) == 0, Workers: 1 + rnd.IntN(3)}
 			parts := 0
-			got, ok, err := FindInParts(x, dim, p, 1+rnd.IntN(n), func(n, dim int, p TopParams, fill func([]float32)) ([]Outlier, error) {
+			got, ok, err := FindByLeaves(x, dim, p, 1+rnd.IntN(n), func(n, dim int, p TopParams, fill func([]float32)) ([]Outlier, error) {
 				parts++
 				return search(n, dim, p, fill)
 			}, together)
@@ -285,11 +285,11 @@ func TestFindInParts(t *testing.T) {
 	for i := range x {
 		x[i] = float64(i)
 	}
-	if _, ok, err := FindInParts(x, 1, TopParams{N: 1, K: 1}, len(x), search, together); ok || err != nil {
+	if _, ok, err := FindByLeaves(x, 1, TopParams{N: 1, K: 1}, len(x), search, together); ok || err != nil {
 		t.Errorf("equal weights: %v, %v", ok, err)
 	}
 	failing := func(int, int, TopParams, func([]float32)) ([]Outlier, error) { return nil, errors.New("out of order") }
-	if _, ok, err := FindInParts(x, 1, TopParams{N: 1, K: 1}, 100, failing, together); ok || err == nil {
+	if _, ok, err := FindByLeaves(x, 1, TopParams{N: 1, K: 1}, 100, failing, together); ok || err == nil {
 		t.Error("the error of a search is lost")
 	}
 }

@@ -75,29 +75,29 @@ func (s *Scorer) reserve(w, k int) {
 	s.gram.w = 0
 }
 
-// layout cuts one array into parts, each at the start of a cache line.
+// layout cuts memory into arrays, each at the start of a cache line.
 type layout struct {
-	parts    [5]*[]float32
+	arrays   [5]*[]float32
 	lengths  [5]int
 	n, total int
 }
 
-func (l *layout) add(part *[]float32, length int) {
-	l.parts[l.n], l.lengths[l.n] = part, length
+func (l *layout) add(array *[]float32, length int) {
+	l.arrays[l.n], l.lengths[l.n] = array, length
 	l.n++
 	l.total += (length + 15) &^ 15
 }
 
-// cut takes the parts from memory, which grows if it is too small. Their
+// cut takes the arrays from memory, which grows if it is too small. Their
 // content is undefined.
 func (l *layout) cut(memory *[]float32) {
 	if len(*memory) < l.total {
 		*memory = vec.Aligned(l.total)
 	}
 	rest := *memory
-	for i, part := range l.parts[:l.n] {
+	for i, array := range l.arrays[:l.n] {
 		n := l.lengths[i]
-		*part, rest = rest[:n:n], rest[(n+15)&^15:]
+		*array, rest = rest[:n:n], rest[(n+15)&^15:]
 	}
 }
 

@@ -150,10 +150,10 @@ func (s *scores) find(i int) float32 {
 	all := append((*copied)[:0], s.ring...)
 	*copied = all
 	if first > 0 {
-		part(all, first)
+		selectLowest(all, first)
 	}
 	if end < s.n {
-		part(all[first:], end-first)
+		selectLowest(all[first:], end-first)
 	}
 	found := all[first:end]
 	slices.Sort(found)
@@ -172,8 +172,8 @@ func (s *scores) describe(band, below, length int) {
 	b[atBelow], b[atLength], b[atLowest], b[atHighest] = float32(below), float32(length), v[0], v[length-1]
 }
 
-// part reorders scores so that the k lowest of them come first.
-func part(s []float32, k int) {
+// selectLowest reorders scores so that the k lowest of them come first.
+func selectLowest(s []float32, k int) {
 	for lo, hi := 0, len(s)-1; lo < hi; {
 		a, b, c := s[lo], s[(lo+hi)/2], s[hi]
 		x := max(min(a, b), min(max(a, b), c))

@@ -117,12 +117,12 @@ func largestGo(p, more, mean, squares []float64, rest, least float64) float64 {
 }
 
 // Margin has the constants of Candidate.
-type Margin struct{ Rest, Part, Square, Mean, Least float64 }
+type Margin struct{ Rest, Relative, Square, Mean, Least float64 }
 
 // Candidate adds more[i] to p[i], unless more is nil, eight places at a time, from place from on, which is a
 // multiple of 8. It returns the first place of the first eight any of which has a number in squares and
 //
-//	c*|c| + Part*c*c + Square*squares[i] + Mean*mean[i]*mean[i] + Least, c being p[i]-mean[i]*Rest,
+//	c*|c| + Relative*c*c + Square*squares[i] + Mean*mean[i]*mean[i] + Least, c being p[i]-mean[i]*Rest,
 //
 // is not below least*squares[i] there; len(p) if there are none.
 func Candidate(p, more []float32, mean, squares []float64, from int, m *Margin, least float64) int {
@@ -150,7 +150,7 @@ func candidateGo(p, more []float32, mean, squares []float64, from int, m *Margin
 				p[i] += more[i]
 			}
 			c, s := float64(p[i])-mean[i]*m.Rest, squares[i]
-			above := c*math.Abs(c) + m.Part*c*c + (m.Square-least)*s + m.Mean*mean[i]*mean[i] + m.Least
+			above := c*math.Abs(c) + m.Relative*c*c + (m.Square-least)*s + m.Mean*mean[i]*mean[i] + m.Least
 			found = found || !(above < 0) && s == s
 		}
 		if found {

@@ -106,7 +106,7 @@ func TestMoments(t *testing.T) {
 					p[rng.IntN(n)] = float32(odd[rng.IntN(3)])
 				}
 				p2 := slices.Clone(p)
-				margin := Margin{Rest: 0.3, Part: 0.01, Square: 0.02, Mean: 0.03, Least: 1e-9}
+				margin := Margin{Rest: 0.3, Relative: 0.01, Square: 0.02, Mean: 0.03, Least: 1e-9}
 				for least, at := 2*rng.NormFloat64(), 0; at < n; at += 8 {
 					got := Candidate(p, more, mean, squares, at, &margin, least)
 					if want := candidateGo(p2, more, mean, squares, at, &margin, least); got != want {

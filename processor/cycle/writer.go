@@ -121,7 +121,7 @@ func (w *Writer) writeScores(p *Payload, s *state.State, work *metrics.Work, now
 	if t.Name == "" || w.mode == ScoresNone {
 		return 0, nil
 	}
-	to := target{p: p, topic: t, input: w.tp, sinks: p.sinks[Scores], part: -1}
+	to := target{p: p, topic: t, input: w.tp, sinks: p.sinks[Scores], partition: -1}
 	defer to.unlock() // after a panic, too: other partitions write to the sink
 	if w.runs != nil {
 		return w.writeRuns(&to, now.UnixMilli(), rows)
@@ -149,13 +149,13 @@ func scoreTooLarge(n int, t *Topic, err error) error {
 
 // target is the partition of the scores topic that rows are added to, with its lock.
 type target struct {
-	p      *Payload
-	topic  *Topic
-	input  kafka.TP
-	sinks  []sink // by partition
-	part   int    // -1: none yet
-	locked *sink
-	b      *record.Batches
+	p         *Payload
+	topic     *Topic
+	input     kafka.TP
+	sinks     []sink // by partition
+	partition int    // -1: none yet
+	locked    *sink
+	b         *record.Batches
 }
 
 // batches returns the batches of a series' partition, which it locks.
@@ -163,10 +163,10 @@ func (t *target) batches(k *state.Key, name []byte) *record.Batches {
 	if k.Tag == 0 {
 		k.Tag = 1 + uint32(kafka.Partition(name, len(t.sinks)))
 	}
-	if to := int(k.Tag - 1); to != t.part {
+	if to := int(k.Tag - 1); to != t.partition {
 		t.unlock()
 		t.b = t.p.lock(&t.sinks[to], t.topic, t.input)
-		t.part, t.locked = to, &t.sinks[to]
+		t.partition, t.locked = to, &t.sinks[to]
 	}
 	return t.b
 }

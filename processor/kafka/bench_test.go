@@ -38,8 +38,8 @@ func BenchmarkDecode(b *testing.B) {
 		if err := q.decode(whole, 11, 1); err != nil {
 			b.Fatal(err)
 		}
-		for i := range q.parts {
-			p := &q.parts[i]
+		for i := range q.partitions {
+			p := &q.partitions[i]
 			if _, n, _, err := record.Scan(p.records.b, 0, 5000); n != len(batches) || err != nil {
 				b.Fatal(n, err)
 			}

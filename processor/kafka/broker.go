@@ -87,10 +87,10 @@ func (b *broker) lane(third bool) {
 // answer, and the lane would wait for it until the request times out. stop ends the
 // watch.
 func (b *broker) watch(ctx context.Context, cancel func(), q *fetchRequest) (stop func()) {
-	tps := make([]record.TP, len(q.parts)) // copies: the transport writes to q from now on
-	topics := make([]string, len(q.parts))
-	for i := range q.parts {
-		tps[i], topics[i] = q.parts[i].tp, q.parts[i].tp.Topic
+	tps := make([]record.TP, len(q.partitions)) // copies: the transport writes to q from now on
+	topics := make([]string, len(q.partitions))
+	for i := range q.partitions {
+		tps[i], topics[i] = q.partitions[i].tp, q.partitions[i].tp.Topic
 	}
 	overdue := b.f.overdue
 	t := time.AfterFunc(q.maxWait+overdue, func() {
@@ -143,7 +143,7 @@ func (b *broker) collect(q *fetchRequest, taken []*FetchSource, third bool) []*F
 			continue
 		}
 		*q = fetchRequest{maxWait: f.cfg.MaxWait, maxBytes: f.cfg.MaxBytes,
-			committed: f.cfg.ReadCommitted, parts: q.parts[:0], out: q.out}
+			committed: f.cfg.ReadCommitted, partitions: q.partitions[:0], out: q.out}
 		if third {
 			q.maxWait = min(shortWait, q.maxWait)
 		} else {
@@ -163,7 +163,7 @@ func (b *broker) pick(q *fetchRequest, taken []*FetchSource, n int) []*FetchSour
 	kept := b.ready[:0]
 	for _, s := range b.ready {
 		// Two sources of one partition go into two requests.
-		if len(q.parts) == n || s.held >= b.f.cfg.BufferedChunks ||
+		if len(q.partitions) == n || s.held >= b.f.cfg.BufferedChunks ||
 			slices.ContainsFunc(taken, func(t *FetchSource) bool { return t.tp == s.tp }) {
 			kept = append(kept, s)
 			continue
@@ -171,7 +171,7 @@ func (b *broker) pick(q *fetchRequest, taken []*FetchSource, n int) []*FetchSour
 		if !s.reported { // its offsets are wanted at once, data or not
 			q.maxWait = min(shortWait, q.maxWait)
 		}
-		q.parts = append(q.parts, part{tp: s.tp, offset: s.position, leader: s.leaderEpoch, maxBytes: s.maxBytes})
+		q.partitions = append(q.partitions, fetchedPartition{tp: s.tp, offset: s.position, leader: s.leaderEpoch, maxBytes: s.maxBytes})
 		taken = append(taken, s)
 	}
 	clear(b.ready[len(kept):])
@@ -204,8 +204,8 @@ func (b *broker) failed(taken []*FetchSource, third bool, err error) {
 
 // finish hands out the partitions of a response.
 func (b *broker) finish(q *fetchRequest, taken []*FetchSource, third bool) {
-	for i := range q.parts {
-		p := &q.parts[i]
+	for i := range q.partitions {
+		p := &q.partitions[i]
 		p.next, p.whole = p.offset, 0
 		if p.records != nil {
 			p.next, p.whole, p.need, p.err = record.Scan(p.records.b, p.offset, p.highWatermark)
@@ -227,13 +227,13 @@ func (b *broker) finish(q *fetchRequest, taken []*FetchSource, third bool) {
 		b.notBefore = time.Now().Add(min(q.throttle, f.c.RequestTimeout()))
 	}
 	for i, s := range taken {
-		b.answer(s, &q.parts[i])
+		b.answer(s, &q.partitions[i])
 	}
 	b.cond.Broadcast()
 }
 
 // answer hands out one partition's part of a response. Fetcher.mu is held.
-func (b *broker) answer(s *FetchSource, p *part) {
+func (b *broker) answer(s *FetchSource, p *fetchedPartition) {
 	f := b.f
 	if p.whole == 0 || s.closed {
 		putBuffer(p.records)
@@ -315,7 +315,7 @@ func (s *FetchSource) ask(need int) {
 }
 
 // send hands out batches. Fetcher.mu is held.
-func (s *FetchSource) send(p *part) {
+func (s *FetchSource) send(p *fetchedPartition) {
 	c := &Chunk{Chunk: record.Chunk{TP: s.tp, From: s.position, Next: p.next, Raw: p.records.b[:p.whole], Aborted: p.aborted}, Epoch: p.epoch,
 		HighWatermark: p.highWatermark, LastStable: p.stable, LogStart: p.logStart, source: s}
 	c.buf.Store(p.records)
@@ -337,7 +337,7 @@ func (s *FetchSource) send(p *part) {
 
 // report hands out offsets without batches: at first, when they have moved, and once a
 // second, unless another chunk waits to be received. Fetcher.mu is held.
-func (s *FetchSource) report(p *part) {
+func (s *FetchSource) report(p *fetchedPartition) {
 	if len(s.ch) > 0 || s.reported && p.highWatermark == s.reportedHigh && p.stable == s.reportedStable && p.logStart == s.reportedStart &&
 		time.Since(s.reportedAt) < time.Second {
 		return
@@ -347,7 +347,7 @@ func (s *FetchSource) report(p *part) {
 		LogStart: p.logStart, Empty: true, source: s}
 }
 
-func (s *FetchSource) remember(p *part) {
+func (s *FetchSource) remember(p *fetchedPartition) {
 	s.reported, s.reportedAt = true, time.Now()
 	s.reportedHigh, s.reportedStable, s.reportedStart = p.highWatermark, p.stable, p.logStart
 }

@@ -69,7 +69,7 @@ func (e *epochEnds) ask(ctx context.Context, c *Cluster, broker int32) error {
 
 // epochEnds is an OffsetForLeaderEpoch v3 for partitions of one broker, and its
 // response.
-type epochEnds struct{ parts []epochEnd } // sorted
+type epochEnds struct{ ends []epochEnd } // sorted
 
 // epochEnd asks where an epoch ends.
 type epochEnd struct {
@@ -92,7 +92,7 @@ func (e *epochEnds) Exchange(rw io.ReadWriter, _ int16, correlation int32, clien
 	topics := len(b)
 	b = be.AppendUint32(b, 0)
 	n := uint32(0)
-	for rest := e.parts; len(rest) > 0; n++ {
+	for rest := e.ends; len(rest) > 0; n++ {
 		k := 1
 		for k < len(rest) && rest[k].tp.Topic == rest[0].tp.Topic {
 			k++
@@ -118,8 +118,8 @@ func (e *epochEnds) Exchange(rw io.ReadWriter, _ int16, correlation int32, clien
 			code := kafkago.Error(r.Int16())
 			tp := record.TP{Topic: topic, Partition: r.Int32()}
 			last, end := record.EpochOf(r.Int32()), r.Int64()
-			if i := slices.IndexFunc(e.parts, func(p epochEnd) bool { return p.tp == tp }); i >= 0 {
-				p := &e.parts[i]
+			if i := slices.IndexFunc(e.ends, func(p epochEnd) bool { return p.tp == tp }); i >= 0 {
+				p := &e.ends[i]
 				p.answered, p.code, p.last, p.end = true, code, last, end
 			}
 		}
@@ -164,10 +164,10 @@ func DivergedOffsets(ctx context.Context, c *Cluster, positions map[record.TP]Of
 		q := &epochEnds{}
 		for _, tp := range tps {
 			if _, current, err := c.Leader(tp); err == nil && current > 0 {
-				q.parts = append(q.parts, epochEnd{tp: tp, position: positions[tp].Offset, current: current, epoch: positions[tp].Epoch})
+				q.ends = append(q.ends, epochEnd{tp: tp, position: positions[tp].Offset, current: current, epoch: positions[tp].Epoch})
 			}
 		}
-		if len(q.parts) == 0 {
+		if len(q.ends) == 0 {
 			return nil, nil
 		}
 		if err := q.ask(ctx, c, broker); err != nil {
@@ -176,8 +176,8 @@ func DivergedOffsets(ctx context.Context, c *Cluster, positions map[record.TP]Of
 		codes := map[record.TP]kafkago.Error{}
 		mu.Lock()
 		defer mu.Unlock()
-		for i := range q.parts {
-			switch p := &q.parts[i]; {
+		for i := range q.ends {
+			switch p := &q.ends[i]; {
 			case !p.answered:
 				codes[p.tp] = kafkago.NotLeaderForPartition
 			case p.code != 0:
@@ -203,11 +203,11 @@ func (f *Fetcher) check(broker int32, sources []*FetchSource) {
 	f.mu.Lock()
 	slices.SortFunc(sources, func(a, b *FetchSource) int { return record.TP.Compare(a.tp, b.tp) })
 	sources = slices.DeleteFunc(sources, func(s *FetchSource) bool {
-		if n := len(q.parts); n > 0 && q.parts[n-1].tp == s.tp { // a second source of one partition
+		if n := len(q.ends); n > 0 && q.ends[n-1].tp == s.tp { // a second source of one partition
 			f.requeue(s)
 			return true
 		}
-		q.parts = append(q.parts, epochEnd{tp: s.tp, position: s.position, current: s.leaderEpoch, epoch: s.read})
+		q.ends = append(q.ends, epochEnd{tp: s.tp, position: s.position, current: s.leaderEpoch, epoch: s.read})
 		return false
 	})
 	f.mu.Unlock()
@@ -225,7 +225,7 @@ func (f *Fetcher) check(broker int32, sources []*FetchSource) {
 			f.putOff(s, err)
 			continue
 		}
-		switch p := &q.parts[i]; {
+		switch p := &q.ends[i]; {
 		case !p.answered:
 			f.putOff(s, errMissing)
 		case p.code == kafkago.TopicAuthorizationFailed:

@@ -20,7 +20,7 @@ import (
 // TestEpochWire: request and response of OffsetForLeaderEpoch against franz-go's
 // codec, which comes from the protocol's own definition.
 func TestEpochWire(t *testing.T) {
-	q := &epochEnds{parts: []epochEnd{
+	q := &epochEnds{ends: []epochEnd{
 		{tp: brokertest.TP("a", 0), current: record.EpochOf(5), epoch: record.EpochOf(3)},
 		{tp: brokertest.TP("a", 2), current: record.EpochOf(0), epoch: record.EpochOf(0)},
 		{tp: brokertest.TP("b", 1), current: record.EpochOf(7), epoch: record.EpochOf(9)},
@@ -30,7 +30,7 @@ func TestEpochWire(t *testing.T) {
 	for _, topic := range []string{"b", "a"} { // in any order
 		rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		rt.Topic = topic
-		for _, p := range q.parts {
+		for _, p := range q.ends {
 			if p.tp.Topic == topic {
 				rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 				rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.tp.Partition, p.epoch.Number()-1, 100+int64(p.tp.Partition)
@@ -60,7 +60,7 @@ func TestEpochWire(t *testing.T) {
 		t.Fatalf("%+v", req)
 	}
 	for i, rp := range slices.Concat(req.Topics[0].Partitions, req.Topics[1].Partitions) {
-		if p := q.parts[i]; rp.Partition != p.tp.Partition || rp.CurrentLeaderEpoch != p.current.Number() || rp.LeaderEpoch != p.epoch.Number() {
+		if p := q.ends[i]; rp.Partition != p.tp.Partition || rp.CurrentLeaderEpoch != p.current.Number() || rp.LeaderEpoch != p.epoch.Number() {
 			t.Errorf("%+v, want %+v", rp, p)
 		}
 	}
@@ -69,7 +69,7 @@ func TestEpochWire(t *testing.T) {
 		last record.Epoch
 		end  int64
 	}{{0, record.EpochOf(2), 100}, {0, 0, 102}, {kafkago.FencedLeaderEpoch, record.EpochOf(8), 101}} {
-		if p := q.parts[i]; !p.answered || p.code != want.code || p.last != want.last || p.end != want.end {
+		if p := q.ends[i]; !p.answered || p.code != want.code || p.last != want.last || p.end != want.end {
 			t.Errorf("%+v, want %+v", p, want)
 		}
 	}

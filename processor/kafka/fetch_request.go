@@ -22,10 +22,10 @@ import (
 // other partition's bytes. After an error it may still be written to by the
 // transport and must not be used again.
 type fetchRequest struct {
-	maxWait   time.Duration
-	maxBytes  int
-	committed bool // read_committed
-	parts     []part
+	maxWait    time.Duration
+	maxBytes   int
+	committed  bool // read_committed
+	partitions []fetchedPartition
 
 	throttle time.Duration // how long the broker is not to be asked (KIP-219)
 	code     kafkago.Error // of the whole response (v7)
@@ -33,8 +33,8 @@ type fetchRequest struct {
 	in       wireReader
 }
 
-// part is one partition of a request and its answer.
-type part struct {
+// fetchedPartition is one partition of a request and its answer.
+type fetchedPartition struct {
 	tp       record.TP
 	offset   int64
 	leader   record.Epoch // of the leader as we know it
@@ -86,13 +86,13 @@ func (f *fetchRequest) encode(b []byte, version int16, correlation int32, client
 		b = be.AppendUint32(b, 0xffffffff) // session epoch: no session
 	}
 	topics := 0
-	for i := range f.parts {
-		if i == 0 || f.parts[i].tp.Topic != f.parts[i-1].tp.Topic {
+	for i := range f.partitions {
+		if i == 0 || f.partitions[i].tp.Topic != f.partitions[i-1].tp.Topic {
 			topics++
 		}
 	}
 	b = be.AppendUint32(b, uint32(topics))
-	for rest := f.parts; len(rest) > 0; {
+	for rest := f.partitions; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].tp.Topic == rest[0].tp.Topic {
 			n++
@@ -138,9 +138,9 @@ func (f *fetchRequest) decode(from io.Reader, version int16, correlation int32) 
 		topic := f.topic(r.String16())
 		for n := r.Count(30); n > 0 && r.Err() == nil; n-- {
 			tp := record.TP{Topic: topic, Partition: r.Int32()}
-			var p *part
-			p, at = f.part(tp, at)
-			*p = part{tp: tp, offset: p.offset, leader: p.leader, maxBytes: p.maxBytes, answered: true}
+			var p *fetchedPartition
+			p, at = f.partition(tp, at)
+			*p = fetchedPartition{tp: tp, offset: p.offset, leader: p.leader, maxBytes: p.maxBytes, answered: true}
 			p.code = kafkago.Error(r.Int16())
 			p.highWatermark = r.Int64()
 			p.stable = r.Int64()
@@ -171,24 +171,24 @@ func (f *fetchRequest) decode(from io.Reader, version int16, correlation int32) 
 
 // topic returns the request's own string, so that none is made for each response.
 func (f *fetchRequest) topic(name []byte) string {
-	for i := range f.parts {
-		if f.parts[i].tp.Topic == string(name) {
-			return f.parts[i].tp.Topic
+	for i := range f.partitions {
+		if f.partitions[i].tp.Topic == string(name) {
+			return f.partitions[i].tp.Topic
 		}
 	}
 	return string(name)
 }
 
-// part finds a partition of the request, beginning at index at, and returns the
-// index to begin at the next time. A partition that was not asked for gets a part that
+// partition finds a partition of the request, beginning at index at, and returns the
+// index to begin at the next time. A partition that was not asked for gets one that
 // nobody reads.
-func (f *fetchRequest) part(tp record.TP, at int) (*part, int) {
-	for i := range f.parts {
-		if k := (at + i) % len(f.parts); f.parts[k].tp == tp {
-			return &f.parts[k], k + 1
+func (f *fetchRequest) partition(tp record.TP, at int) (*fetchedPartition, int) {
+	for i := range f.partitions {
+		if k := (at + i) % len(f.partitions); f.partitions[k].tp == tp {
+			return &f.partitions[k], k + 1
 		}
 	}
-	return new(part), at
+	return new(fetchedPartition), at
 }
 
 // buffer is memory for what a response has of one partition.

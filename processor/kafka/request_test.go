@@ -41,7 +41,7 @@ func fetchResponse(t testing.TB, version int16) []byte {
 func fetchOf(tps ...record.TP) *fetchRequest {
 	q := &fetchRequest{maxBytes: 1000}
 	for _, tp := range tps {
-		q.parts = append(q.parts, part{tp: tp, offset: 3, maxBytes: 100})
+		q.partitions = append(q.partitions, fetchedPartition{tp: tp, offset: 3, maxBytes: 100})
 	}
 	return q
 }
@@ -82,8 +82,8 @@ func TestFetchWire(t *testing.T) {
 				}
 			}
 		}
-		for i := range q.parts {
-			p := &q.parts[i]
+		for i := range q.partitions {
+			p := &q.partitions[i]
 			logStart := int64(1)
 			if version < 5 {
 				logStart = -1
@@ -145,8 +145,8 @@ func FuzzFetchResponse(f *testing.F) {
 		q := fetchOf(brokertest.TP("a", 0), brokertest.TP("a", 1), brokertest.TP("b", 0))
 		_, err := q.Exchange(brokertest.Answer(1, body), v, 1, "c")
 		total := 0
-		for i := range q.parts {
-			p := &q.parts[i]
+		for i := range q.partitions {
+			p := &q.partitions[i]
 			total += 16 * len(p.aborted)
 			if p.records != nil {
 				total += len(p.records.b)

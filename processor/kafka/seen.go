@@ -34,7 +34,7 @@ type seen struct {
 	back         time.Time
 }
 
-func (s *seen) answered(now time.Time, lost time.Duration, p *part) {
+func (s *seen) answered(now time.Time, lost time.Duration, p *fetchedPartition) {
 	if now.Sub(s.since) > lost {
 		s.back = now
 	}

@@ -14,7 +14,7 @@ type Outcome struct {
 	Topic    string
 	Consumed int64   // records
 	Samples  int64   // of them; a record that cannot be read counts as one
-	Parts    []Share // those that are not 0, the largest first
+	Shares   []Share // those that are not 0, the largest first
 }
 
 // Share is the samples of one outcome; of dead letters, and of forwarded and skipped ones, the records; or the values or intervals of a
@@ -50,13 +50,13 @@ func (m *Metrics) Outcomes() []Outcome {
 		for topic, n := range sums(c.count, c.label) {
 			if n > 0 {
 				o := outcome(topic[0])
-				o.Parts = append(o.Parts, Share{c.name + topic[1], n})
+				o.Shares = append(o.Shares, Share{c.name + topic[1], n})
 			}
 		}
 	}
 	var list []Outcome
 	for _, o := range topics {
-		slices.SortFunc(o.Parts, func(a, b Share) int { return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Name, b.Name)) })
+		slices.SortFunc(o.Shares, func(a, b Share) int { return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Name, b.Name)) })
 		list = append(list, *o)
 	}
 	slices.SortFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Topic, b.Topic) })

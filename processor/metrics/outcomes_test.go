@@ -25,9 +25,9 @@ func TestOutcomes(t *testing.T) {
 	m.Worked(kafka.TP{Topic: "many"}, &Work{Counts: Counts{Consumed: 100, Further: 270, Dead: 10}}, 0, 0, 0) // four samples each
 	m.DeadLetters(kafka.TP{Topic: "many"}, "magic", 10)
 	want := []Outcome{{Topic: "a", Consumed: 1, Samples: 1}, {Topic: "in", Consumed: 24, Samples: 24,
-		Parts: []Share{{"empty intervals: load", 10}, {"scored", 10}, {"closed intervals: load", 8}, {"closed intervals: temp", 8},
+		Shares: []Share{{"empty intervals: load", 10}, {"scored", 10}, {"closed intervals: load", 8}, {"closed intervals: temp", 8},
 			{"resets: temp", 6}, {"dead: magic", 4}, {"skipped: tombstone", 4}, {"dead: bad_time", 2}, {"rejected values: temp", 2}, {"late", 1}}},
-		{Topic: "many", Consumed: 100, Samples: 370, Parts: []Share{{"dead: magic", 10}}}}
+		{Topic: "many", Consumed: 100, Samples: 370, Shares: []Share{{"dead: magic", 10}}}}
 	if got := m.Outcomes(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -204,7 +204,7 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 		}
 
 	case opKeyPart:
-		return keyPart(buf, pos, p.nodes[in.ref], in.sink, &out.Parts[in.slot], out)
+		return keyPart(buf, pos, p.nodes[in.ref], in.sink, &out.KeyParts[in.slot], out)
 	case opTime:
 		return moment(buf, pos, p.nodes[in.ref], p.layout, in.sink, out)
 	case opItems:
@@ -218,13 +218,13 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 			out.Time = schemas.NoTime
 		} else {
 			out.Key = nil
-			out.Parts[s.Slot] = schemas.KeyPart{}
+			out.KeyParts[s.Slot] = schemas.KeyPart{}
 		}
 	case opFail:
 		out.Fail(in.sink, schemas.Fault(in.n))
 		if s := &p.layout.Sinks[in.sink]; s.Role == schemas.RoleKey {
 			out.Key = nil
-			out.Parts[s.Slot] = schemas.KeyPart{}
+			out.KeyParts[s.Slot] = schemas.KeyPart{}
 		}
 	case opSave:
 		out.Saved[in.slot] = pos

@@ -304,7 +304,7 @@ func keyPart(buf []byte, pos int, n *node, sink int32, p *schemas.KeyPart, out *
 		}
 		size, next, st := length(buf, pos)
 		if st == statusOK {
-			*p = schemas.KeyPart{Kind: schemas.PartText, Text: buf[next : next+size]}
+			*p = schemas.KeyPart{Kind: schemas.KeyText, Text: buf[next : next+size]}
 		}
 		return next + size, st
 	case kindFixed:
@@ -315,24 +315,24 @@ func keyPart(buf []byte, pos int, n *node, sink int32, p *schemas.KeyPart, out *
 		if pos, st = skip(buf, pos, n, 0, false); st != statusOK {
 			return pos, st
 		}
-		*p = schemas.KeyPart{Kind: schemas.PartText, Text: buf[start:pos]}
+		*p = schemas.KeyPart{Kind: schemas.KeyText, Text: buf[start:pos]}
 		if n.logical == logicalUUID {
-			p.Kind = schemas.PartUUID
+			p.Kind = schemas.KeyUUID
 		}
 		return pos, statusOK
 	case kindEnum:
 		i, next, st := index(buf, pos, len(n.symbols))
 		if st == statusOK {
-			*p = schemas.KeyPart{Kind: schemas.PartText, Text: n.symbolText[i]}
+			*p = schemas.KeyPart{Kind: schemas.KeyText, Text: n.symbolText[i]}
 		}
 		return next, st
 	case kindInt:
 		i, next, st := integer32(buf, pos)
-		*p = schemas.KeyPart{Kind: schemas.PartNumber, Num: int64(i)}
+		*p = schemas.KeyPart{Kind: schemas.KeyNumber, Num: int64(i)}
 		return next, st
 	case kindLong:
 		v, next, st := varint(buf, pos)
-		*p = schemas.KeyPart{Kind: schemas.PartNumber, Num: unzigzag(v)}
+		*p = schemas.KeyPart{Kind: schemas.KeyNumber, Num: unzigzag(v)}
 		return next, st
 	}
 	out.Fail(sink, schemas.FaultKeyType)

@@ -441,7 +441,7 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 	switch s.Role {
 	case schemas.RoleKey:
 		in.op = opKeyPart
-		if c.layout.Parts == 1 && (n.kind == kindString || n.kind == kindBytes && n.logical == logicalNone) {
+		if c.layout.KeyParts == 1 && (n.kind == kindString || n.kind == kindBytes && n.logical == logicalNone) {
 			in.op = opKeyText
 		}
 	case schemas.RoleTime:

@@ -205,8 +205,8 @@ func (p *program) read(s *scan, timestampMs int64, out *schemas.Reading) {
 	p.moment(s, s.timestamp(), timestampMs, out)
 	for _, sinks := range p.tags.sinks {
 		for _, i := range sinks {
-			if s := &p.line.Sinks[i]; s.Role == schemas.RoleKey && out.Parts[s.Slot].Kind == schemas.PartNone {
-				out.Parts[s.Slot].Kind = schemas.PartEmpty
+			if s := &p.line.Sinks[i]; s.Role == schemas.RoleKey && out.KeyParts[s.Slot].Kind == schemas.KeyNone {
+				out.KeyParts[s.Slot].Kind = schemas.KeyEmpty
 			}
 		}
 	}
@@ -223,11 +223,11 @@ func (p *program) text(s *scan, sink int32, text []byte, out *schemas.Reading) {
 		o.Set(expression.Operand{Kind: expression.Text, Text: text})
 		return
 	}
-	part := &out.Parts[slot]
-	if part.Kind != schemas.PartNone {
+	part := &out.KeyParts[slot]
+	if part.Kind != schemas.KeyNone {
 		s.fail("a mapped tag comes twice")
 	}
-	*part = schemas.KeyPart{Kind: schemas.PartText, Text: text}
+	*part = schemas.KeyPart{Kind: schemas.KeyText, Text: text}
 }
 
 // unquote takes the escapes out of the text of a field.

@@ -381,7 +381,7 @@ func (w *walk) scalar(s *step, item int) {
 			if string(text) == "-0" {
 				text = text[1:]
 			}
-			w.part(text, i)
+			w.keyPart(text, i)
 		}
 	}
 }
@@ -412,7 +412,7 @@ func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
 				return
 			}
 		}
-		w.part(raw, sink)
+		w.keyPart(raw, sink)
 	case schemas.RoleOperand:
 		if escaped {
 			raw, _ = unescape(raw)
@@ -431,13 +431,13 @@ func (w *walk) operand(sink int32, v expression.Operand) {
 	o.Set(v)
 }
 
-func (w *walk) part(text []byte, sink int32) {
-	p := &w.out.Parts[w.layout.Sinks[sink].Slot]
-	if p.Kind != schemas.PartNone {
+func (w *walk) keyPart(text []byte, sink int32) {
+	p := &w.out.KeyParts[w.layout.Sinks[sink].Slot]
+	if p.Kind != schemas.KeyNone {
 		w.stop(errDuplicate, sink)
 		return
 	}
-	*p = schemas.KeyPart{Kind: schemas.PartText, Text: text}
+	*p = schemas.KeyPart{Kind: schemas.KeyText, Text: text}
 }
 
 // whole reports whether a number is written without a fraction and an exponent.

@@ -69,11 +69,11 @@ func (w *walk) listed(time uint64, v float64) error {
 		for _, l := range w.leafs[i] {
 			x := schemas.Leaf{Kind: schemas.LeafText, Text: string(l.part.Text)}
 			switch l.part.Kind {
-			case schemas.PartNumber:
+			case schemas.KeyNumber:
 				x = schemas.Leaf{Kind: schemas.LeafInt, Int: l.part.Num, Float: float64(l.part.Num)}
-			case schemas.PartNone:
+			case schemas.KeyNone:
 				x.Kind = schemas.LeafOther
-			case schemas.PartEmpty:
+			case schemas.KeyEmpty:
 				x.Kind = schemas.LeafNull
 			}
 			out.Add(l.path, x)

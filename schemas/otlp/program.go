@@ -184,7 +184,7 @@ func (w *walk) record(body []byte) error {
 // clearLevel forgets the resource, scope, metric or data point before.
 func (w *walk) clearLevel(l level) {
 	for _, x := range w.wanted[l] {
-		w.parts[x.slot], w.found[x.slot] = schemas.KeyPart{Kind: schemas.PartEmpty}, false
+		w.parts[x.slot], w.found[x.slot] = schemas.KeyPart{Kind: schemas.KeyEmpty}, false
 	}
 	for _, x := range w.operands[l] {
 		w.used[x.slot] = expression.Operand{}
@@ -211,7 +211,7 @@ func (w *walk) wants(l level, name []byte) bool {
 func (w *walk) set(l level, name []byte, v expression.Operand) {
 	for _, x := range w.wanted[l] {
 		if x.name == string(name) && !w.found[x.slot] {
-			w.parts[x.slot], w.found[x.slot] = partOf(&v), true
+			w.parts[x.slot], w.found[x.slot] = keyPartOf(&v), true
 		}
 	}
 	for _, x := range w.operands[l] {
@@ -222,7 +222,7 @@ func (w *walk) set(l level, name []byte, v expression.Operand) {
 	if w.list == nil {
 		return
 	}
-	part := partOf(&v)
+	part := keyPartOf(&v)
 	path := string(name)
 	switch l {
 	case levelResource:
@@ -233,23 +233,23 @@ func (w *walk) set(l level, name []byte, v expression.Operand) {
 	w.leafs[l] = append(w.leafs[l], leaf{path, part})
 }
 
-// partOf returns the part of a key that a value is: nothing is written of an empty text, and an array or a map is none.
-func partOf(v *expression.Operand) schemas.KeyPart {
+// keyPartOf returns the part of a key that a value is: nothing is written of an empty text, and an array or a map is none.
+func keyPartOf(v *expression.Operand) schemas.KeyPart {
 	text := v.Text
 	switch v.Kind {
 	case expression.Null:
 		return schemas.KeyPart{}
 	case expression.Int:
-		return schemas.KeyPart{Kind: schemas.PartNumber, Num: v.Num}
+		return schemas.KeyPart{Kind: schemas.KeyNumber, Num: v.Num}
 	case expression.Bool:
 		text = strconv.AppendBool(nil, v.Num != 0)
 	case expression.Double:
 		text = strconv.AppendFloat(nil, v.Float, 'g', -1, 64)
 	}
 	if len(text) == 0 {
-		return schemas.KeyPart{Kind: schemas.PartEmpty}
+		return schemas.KeyPart{Kind: schemas.KeyEmpty}
 	}
-	return schemas.KeyPart{Kind: schemas.PartText, Text: text}
+	return schemas.KeyPart{Kind: schemas.KeyText, Text: text}
 }
 
 func textOf(text []byte) expression.Operand {
@@ -329,7 +329,7 @@ func (w *walk) rename(name []byte) {
 	v := textOf(name)
 	for _, x := range w.wanted[levelMetric] {
 		if x.name == pathName {
-			w.parts[x.slot] = partOf(&v)
+			w.parts[x.slot] = keyPartOf(&v)
 		}
 	}
 	for _, x := range w.operands[levelMetric] {
@@ -338,7 +338,7 @@ func (w *walk) rename(name []byte) {
 		}
 	}
 	if w.list != nil {
-		w.leafs[levelMetric][0].part = partOf(&v)
+		w.leafs[levelMetric][0].part = keyPartOf(&v)
 	}
 }
 
@@ -384,13 +384,13 @@ func (w *walk) reading(time uint64, v float64) error {
 	l.Reset(item, w.id)
 	for i := range w.wanted {
 		for _, x := range w.wanted[i] {
-			item.Parts[x.slot] = w.parts[x.slot]
+			item.KeyParts[x.slot] = w.parts[x.slot]
 		}
 	}
 	w.express(time, v)
 	if !w.parted {
 		item.Values[0] = schemas.Finite(v, w.value, item)
-	} else if !w.part(v, item) {
+	} else if !w.setValue(v, item) {
 		w.n, w.unmapped = w.n+1, w.unmapped+1
 		return nil
 	}
@@ -416,8 +416,8 @@ func (w *walk) reading(time uint64, v float64) error {
 	return nil
 }
 
-// part sets the fields value, gauge and counter as far as a reading has them, and reports whether one of them is mapped.
-func (w *walk) part(v float64, item *schemas.Reading) bool {
+// setValue sets the fields value, gauge and counter as far as a reading has them, and reports whether one of them is mapped.
+func (w *walk) setValue(v float64, item *schemas.Reading) bool {
 	own := w.split[0]
 	if w.counter {
 		own = w.split[1]

@@ -226,7 +226,7 @@ func (w *walk) node(f *field, n *node, v scalar, item int) error {
 func (w *walk) has(sink int32, item int) bool {
 	switch s := &w.layout.Sinks[sink]; s.Role {
 	case schemas.RoleKey:
-		return w.out.Parts[s.Slot].Kind != schemas.PartNone
+		return w.out.KeyParts[s.Slot].Kind != schemas.KeyNone
 	case schemas.RoleTime:
 		return w.time.kind != 0
 	case schemas.RoleOperand:
@@ -255,7 +255,7 @@ func (w *walk) clearNode(n *node, item int) {
 	for _, sink := range n.sinks {
 		switch s := &w.layout.Sinks[sink]; s.Role {
 		case schemas.RoleKey:
-			w.out.Parts[s.Slot] = schemas.KeyPart{}
+			w.out.KeyParts[s.Slot] = schemas.KeyPart{}
 		case schemas.RoleTime:
 			w.time = moment{}
 		case schemas.RoleOperand:
@@ -295,23 +295,23 @@ func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
 	case schemas.RoleOperand:
 		operand(w.out.Operand(s.Slot), f, v)
 	case schemas.RoleKey:
-		p := schemas.KeyPart{Kind: schemas.PartText, Text: v.bytes}
+		p := schemas.KeyPart{Kind: schemas.KeyText, Text: v.bytes}
 		switch f.kind {
 		case protoreflect.StringKind, protoreflect.BytesKind:
 		case protoreflect.EnumKind:
 			if d := f.enum.ByNumber(protoreflect.EnumNumber(int32(v.bits))); d != nil {
 				p.Text = []byte(d.Name())
 			} else {
-				p = schemas.KeyPart{Kind: schemas.PartNumber, Num: int64(int32(v.bits))}
+				p = schemas.KeyPart{Kind: schemas.KeyNumber, Num: int64(int32(v.bits))}
 			}
 		default:
 			if i, ok := integer(f.kind, v.bits); ok {
-				p = schemas.KeyPart{Kind: schemas.PartNumber, Num: i}
+				p = schemas.KeyPart{Kind: schemas.KeyNumber, Num: i}
 			} else {
 				p.Text = strconv.AppendUint(nil, v.bits, 10)
 			}
 		}
-		w.out.Parts[s.Slot] = p
+		w.out.KeyParts[s.Slot] = p
 	}
 }
 

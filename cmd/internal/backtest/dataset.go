@@ -20,10 +20,10 @@ import (
 // its own, and the detectors' results are measured against its labels by the rules that
 // were published with the set.
 type DataSet struct {
-	set     []quality.Series
-	parts   []Partition
-	names   []string         // of the detectors
-	tallies []*quality.Tally // by detector, then of all together if there are several
+	set        []quality.Series
+	partitions []Partition
+	names      []string         // of the detectors
+	tallies    []*quality.Tally // by detector, then of all together if there are several
 
 	mu    sync.Mutex
 	waits map[int][]quality.Results                   // results on series that wait for the series before them
@@ -41,9 +41,9 @@ type DataSet struct {
 func NewDataSet(set []quality.Series, format, topic string, states map[int]*state.Config) *DataSet {
 	d := &DataSet{set: set, waits: map[int][]quality.Results{}}
 	for i := range set {
-		d.parts = append(d.parts, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
+		d.partitions = append(d.partitions, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
 	}
-	d.names = detectorNames(nil, d.parts)
+	d.names = detectorNames(nil, d.partitions)
 	for _, name := range d.names {
 		d.tallies = append(d.tallies, quality.NewTally(format, name, rateOf(states, name)))
 	}
@@ -79,7 +79,7 @@ func rateOf(states map[int]*state.Config, name string) (asked float64) {
 const Together = "all together"
 
 // Partitions implements Source.
-func (d *DataSet) Partitions() []Partition { return d.parts }
+func (d *DataSet) Partitions() []Partition { return d.partitions }
 
 // Total implements Source, in samples.
 func (d *DataSet) Total() (n int64) {
@@ -151,7 +151,7 @@ func (d *DataSet) add(series int, v []quality.Results) {
 	defer d.mu.Unlock()
 	for d.waits[series] = v; d.waits[d.next] != nil; d.next++ {
 		results := d.waits[d.next]
-		state := d.parts[d.next].state
+		state := d.partitions[d.next].state
 		for i := range state.Detectors {
 			d.tallies[slices.Index(d.names, state.Detectors[i].Name)].Add(&d.set[d.next], &results[i])
 		}

@@ -17,15 +17,15 @@ import (
 
 // files is a Source of files, one after the other.
 type files struct {
-	paths  []string
-	o      table.Options
-	wide   []string               // names of the values of a row that are series of their own; nil: a row is one sample
-	state  *state.Config          // that numbers the samples of a row
-	screen func(values []float64) // values that the mapping does not take are missing; nil: it takes all
-	parts  []Partition
-	next   []int64      // offset of the next row, by partition
-	total  int64        // bytes of all files
-	bad    atomic.Int64 // rows that were left out
+	paths      []string
+	o          table.Options
+	wide       []string               // names of the values of a row that are series of their own; nil: a row is one sample
+	state      *state.Config          // that numbers the samples of a row
+	screen     func(values []float64) // values that the mapping does not take are missing; nil: it takes all
+	partitions []Partition
+	next       []int64      // offset of the next row, by partition
+	total      int64        // bytes of all files
+	bad        atomic.Int64 // rows that were left out
 
 	filtered atomic.Int64 // rows for which the condition of the mapping is false
 
@@ -40,7 +40,7 @@ type files struct {
 func NewFiles(paths []string, o table.Options, wide []string, state *state.Config, topic string, partitions int) (Source, error) {
 	f := &files{paths: paths, wide: wide, state: state, screen: o.Mapping.Screen(), next: make([]int64, partitions)}
 	for i := range partitions {
-		f.parts = append(f.parts, Partition{Topic: topic, Number: int32(i)})
+		f.partitions = append(f.partitions, Partition{Topic: topic, Number: int32(i)})
 	}
 	f.o = o
 	f.o.Note = f.note
@@ -57,7 +57,7 @@ func NewFiles(paths []string, o table.Options, wide []string, state *state.Confi
 	return f, nil
 }
 
-func (f *files) Partitions() []Partition { return f.parts }
+func (f *files) Partitions() []Partition { return f.partitions }
 func (f *files) Total() int64            { return f.total }
 
 func (f *files) Troubles() []string {
@@ -120,7 +120,7 @@ func (f *files) distribute(b *table.Batch, path string, before int64, send func(
 		}
 		f.mu.Unlock()
 	}
-	n := len(f.parts)
+	n := len(f.partitions)
 	partition, size := make([]int32, len(b.Keys)), make([]int, n+1)
 	for i, k := range b.Keys {
 		partition[i] = kafka.Partition(k, n)

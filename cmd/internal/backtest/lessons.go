@@ -155,16 +155,16 @@ func (l *Log) sorted() []*Alarm {
 }
 
 // LessonShare is a part of a number.
-type LessonShare struct{ Part, Of int }
+type LessonShare struct{ Count, Of int }
 
 func (s *LessonShare) add(yes bool) {
 	s.Of++
 	if yes {
-		s.Part++
+		s.Count++
 	}
 }
 
-func (s *LessonShare) plus(o LessonShare) { s.Part, s.Of = s.Part+o.Part, s.Of+o.Of }
+func (s *LessonShare) plus(o LessonShare) { s.Count, s.Of = s.Count+o.Count, s.Of+o.Of }
 
 // Measures count what the rules from labels do: the desired effect is Removed, the undesired one Lost.
 type Measures struct {
@@ -336,4 +336,4 @@ func (m *Measures) Intervals() (removed, lost quality.Interval) {
 }
 
 // Ratio returns the share, 0 of nothing.
-func (s LessonShare) Ratio() float64 { return float64(s.Part) / float64(max(1, s.Of)) }
+func (s LessonShare) Ratio() float64 { return float64(s.Count) / float64(max(1, s.Of)) }

@@ -51,7 +51,7 @@ func TestMeasures(t *testing.T) {
 	}
 	l.alarms = append(l.alarms, alarm(2, 1, 10, 20, true, -1), alarm(3, 1, 10, 20, true, -1))
 	other, drawn := l.Others(3, 1)
-	if drawn != draws || other.Rules == 0 || other.Removed.Of == 0 || other.Removed.Part == 0 || other.Lost.Of != 5*other.Rules {
+	if drawn != draws || other.Rules == 0 || other.Removed.Of == 0 || other.Removed.Count == 0 || other.Lost.Of != 5*other.Rules {
 		t.Errorf("%d draws: %d rules, removed %v, lost %v", drawn, other.Rules, other.Removed, other.Lost)
 	}
 	removed, lost := m.Intervals()

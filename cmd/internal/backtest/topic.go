@@ -37,10 +37,10 @@ type TopicConfig struct {
 
 // topicRange is a Source of a topic.
 type topicRange struct {
-	c     *TopicConfig
-	parts []Partition
-	until []int64
-	total int64
+	c          *TopicConfig
+	partitions []Partition
+	until      []int64
+	total      int64
 
 	mu   sync.Mutex
 	done int64
@@ -115,14 +115,14 @@ func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 				min(b, first[tp])-1, tp, first[tp]))
 		}
 		b = max(a, b)
-		s.parts = append(s.parts, Partition{Topic: c.Topic, Number: tp.Partition, First: a})
+		s.partitions = append(s.partitions, Partition{Topic: c.Topic, Number: tp.Partition, First: a})
 		s.until = append(s.until, b)
 		s.total += b - a
 	}
 	return s, errors.Join(errs...)
 }
 
-func (t *topicRange) Partitions() []Partition { return t.parts }
+func (t *topicRange) Partitions() []Partition { return t.partitions }
 func (t *topicRange) Total() int64            { return t.total }
 
 func (t *topicRange) Troubles() []string {
@@ -145,9 +145,9 @@ func (t *topicRange) Troubles() []string {
 func (t *topicRange) Read(ctx context.Context, send func(int, *Share) error) error {
 	f := kafka.NewFetcher(t.c.Client, t.c.Fetch)
 	defer f.Close()
-	errs := make([]error, len(t.parts))
+	errs := make([]error, len(t.partitions))
 	var wg sync.WaitGroup
-	for i := range t.parts {
+	for i := range t.partitions {
 		wg.Go(func() { errs[i] = t.read(ctx, f, i, send) })
 	}
 	wg.Wait()
@@ -159,7 +159,7 @@ func (t *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 
 // read reads a partition.
 func (t *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
-	p := &t.parts[i]
+	p := &t.partitions[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
 	b := newTopicRows(t.c, tp.Partition)
 	next := p.First

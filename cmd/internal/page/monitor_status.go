@@ -58,7 +58,7 @@ func (w *Worker) Status(p Processing) Status {
 	}
 	for _, o := range w.Metrics.Outcomes() {
 		out := NewOutcome(o.Topic, o.Consumed, o.Samples)
-		for _, part := range o.Parts {
+		for _, part := range o.Shares {
 			out.Add(part.Name, part.Records)
 		}
 		s.Outcomes = append(s.Outcomes, out)

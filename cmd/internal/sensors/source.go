@@ -55,12 +55,12 @@ type Source struct {
 	Labels          int64         // written
 	Next            int64         // records made
 
-	o      Options
-	stream Stream
-	keys   [][]byte
-	target []int32 // partition of each series
-	parts  int
-	value  []byte
+	o          Options
+	stream     Stream
+	keys       [][]byte
+	target     []int32 // partition of each series
+	partitions int
+	value      []byte
 }
 
 // round has the records that are sent together.
@@ -71,7 +71,7 @@ type round struct {
 
 // NewSource makes a source of a stream for a topic with that number of partitions.
 func NewSource(o Options, stream Stream, partitions int) *Source {
-	g := &Source{o: o, stream: stream, keys: stream.Keys(), parts: partitions}
+	g := &Source{o: o, stream: stream, keys: stream.Keys(), partitions: partitions}
 	for _, key := range g.keys {
 		g.target = append(g.target, kafka.Partition(key, partitions))
 	}
@@ -177,7 +177,7 @@ func (s *Source) Run(ctx context.Context, batches func() *record.Batches,
 	}
 	free, full := make(chan *round, 2), make(chan *round)
 	for range cap(free) {
-		free <- &round{readings: list(s.parts), labels: list(s.LabelPartitions)}
+		free <- &round{readings: list(s.partitions), labels: list(s.LabelPartitions)}
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -71,18 +71,18 @@ type Costs struct {
 }
 
 const (
-	firstSamples = 1024 // after which the state is first looked at
-	mostSamples  = 1 << 15
-	growFor      = 5 * time.Second // at most, where Samples is not given
-	runFor       = 8.0             // seconds of processor time of the copies' samples
-	leastCPU     = 0.5             // seconds of processor time behind Costs.CPU
-	mostSeries   = 1_000_000
-	fetched      = 2       // times Options.Fetched of a partition that is buffered
-	cycleRecords = 8192    // of the largest cycle
-	parts        = 16      // partitions among which the fleet's samples are divided, for the size of a cycle
-	scoreAfter   = 4096    // samples that are scored together, at most
-	replayRounds = 2       // samples of each series that are replayed, at most
-	snapshots    = 4 << 20 // bytes of snapshots of a cycle
+	firstSamples    = 1024 // after which the state is first looked at
+	mostSamples     = 1 << 15
+	growFor         = 5 * time.Second // at most, where Samples is not given
+	runFor          = 8.0             // seconds of processor time of the copies' samples
+	leastCPU        = 0.5             // seconds of processor time behind Costs.CPU
+	mostSeries      = 1_000_000
+	fetched         = 2       // times Options.Fetched of a partition that is buffered
+	cycleRecords    = 8192    // of the largest cycle
+	fleetPartitions = 16      // partitions among which the fleet's samples are divided, for the size of a cycle
+	scoreAfter      = 4096    // samples that are scored together, at most
+	replayRounds    = 2       // samples of each series that are replayed, at most
+	snapshots       = 4 << 20 // bytes of snapshots of a cycle
 )
 
 // start is the event time of the first sample, in microseconds.
@@ -501,7 +501,7 @@ func (p *partition) run(ctx context.Context, c *Costs, floor state.Floor) error 
 // between commits, as far as the copies have so many without more of a series than the fleet's would have.
 func (p *partition) cycleSamples() int {
 	each := p.o.Rate * p.o.Commit.Seconds()
-	return int(max(1, min(each*float64(p.o.Series)/parts, max(1, each)*float64(len(p.names)), cycleRecords)))
+	return int(max(1, min(each*float64(p.o.Series)/fleetPartitions, max(1, each)*float64(len(p.names)), cycleRecords)))
 }
 
 // after says what each series had before it was measured.

@@ -47,7 +47,7 @@ type historic struct {
 
 // stretch is what was read of one partition.
 type stretch struct {
-	part
+	partitionRange
 	from    int64
 	samples []historic
 	names   [][]byte // of the series that are kept
@@ -114,7 +114,7 @@ func (m *mapping) readHistory(ctx context.Context) (*history, error) {
 	defer f.Close()
 	parts, each := h.choose()
 	for _, p := range parts {
-		s := &stretch{part: p, from: max(p.first, p.end-each)}
+		s := &stretch{partitionRange: p, from: max(p.first, p.end-each)}
 		h.whole = h.whole && s.from == p.first
 		if err := h.read(ctx, f, dec.Clone(), s, len(parts)); err != nil && ctx.Err() == nil {
 			return nil, fmt.Errorf("suggest: %w", err)
@@ -140,11 +140,11 @@ func (m *mapping) readHistory(ctx context.Context) (*history, error) {
 
 // choose returns the partitions to read, and how many records of each. Few partitions are read far back where their series have
 // many samples between them.
-func (h *history) choose() (parts []part, each int64) {
+func (h *history) choose() (parts []partitionRange, each int64) {
 	m := h.m
 	perRecord := max(1, len(m.t.points)*m.sensors/max(1, m.t.records-m.t.tombstones))
 	most := int64(manyRecords * m.c.Samples / perRecord)
-	for _, p := range m.sample.parts {
+	for _, p := range m.sample.ranges {
 		if p.end > p.first {
 			parts = append(parts, p)
 		}
@@ -153,13 +153,13 @@ func (h *history) choose() (parts []part, each int64) {
 	if m.sample.total <= most {
 		return parts, m.sample.total
 	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.end-b.first, a.end-a.first) })
+	slices.SortStableFunc(parts, func(a, b partitionRange) int { return cmp.Compare(b.end-b.first, a.end-a.first) })
 	perReading := max(1, perRecord/m.sensors)
 	want := int64(depth * max(1, m.keys/max(1, m.sample.partitions())) / perReading)
 	n := max(1, min(all, int(most/max(1, want)), 16))
 	h.whole = false
 	parts = parts[:n]
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.tp.Partition, b.tp.Partition) })
+	slices.SortFunc(parts, func(a, b partitionRange) int { return cmp.Compare(a.tp.Partition, b.tp.Partition) })
 	return parts, most / int64(n)
 }
 

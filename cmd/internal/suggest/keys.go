@@ -450,8 +450,8 @@ func (m *mapping) parted(ids []int32) (n int) {
 	several := map[int32]bool{}
 	for i, id := range ids {
 		if p, ok := partOf[id]; !ok {
-			partOf[id] = m.t.points[i].part
-		} else if p != m.t.points[i].part {
+			partOf[id] = m.t.points[i].partition
+		} else if p != m.t.points[i].partition {
 			several[id] = true
 		}
 	}

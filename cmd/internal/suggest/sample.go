@@ -45,22 +45,22 @@ func (r *raw) headers() func(string) ([]byte, bool) {
 	return r.header
 }
 
-// part is a partition with the offsets that can be read.
-type part struct {
+// partitionRange is a partition with the offsets that can be read.
+type partitionRange struct {
 	tp         kafka.TP
 	first, end int64
 }
 
 // chunk are successive records of a partition.
 type chunk struct {
-	part    int // index into parts
-	records []raw
+	partition int // index into ranges
+	records   []raw
 }
 
 // topicSample is what was read to know the shape of the records.
 type topicSample struct {
 	topic  string
-	parts  []part
+	ranges []partitionRange
 	total  int64 // offsets of all partitions
 	chunks []chunk
 	whole  bool   // all records of the topic are in chunks
@@ -79,7 +79,7 @@ func (t *topicSample) partitions() int {
 	filled := map[int]bool{}
 	for i := range t.chunks {
 		if len(t.chunks[i].records) > 0 {
-			filled[t.chunks[i].part] = true
+			filled[t.chunks[i].partition] = true
 		}
 	}
 	return len(filled)
@@ -109,7 +109,7 @@ func (c *Config) readSample(ctx context.Context) (*topicSample, error) {
 	}
 	filled := 0
 	for _, tp := range tps {
-		t.parts = append(t.parts, part{tp, first[tp], end[tp]})
+		t.ranges = append(t.ranges, partitionRange{tp, first[tp], end[tp]})
 		if t.total += end[tp] - first[tp]; end[tp] > first[tp] {
 			filled++
 		}
@@ -122,8 +122,8 @@ func (c *Config) readSample(ctx context.Context) (*topicSample, error) {
 	places := min(filled, samplePartitions)
 	most, size := int64(max(leastChunk, c.Records/(3*places))), c.Bytes/int64(3*places)
 	nth := 0
-	for i := range t.parts {
-		p := &t.parts[i]
+	for i := range t.ranges {
+		p := &t.ranges[i]
 		if p.first == p.end {
 			continue
 		}
@@ -180,9 +180,9 @@ func (c *Config) noTopic(ctx context.Context) error {
 
 // readChunk reads the records of a partition from an offset to another, and no more than a number of bytes.
 func (t *topicSample) readChunk(ctx context.Context, f *kafka.Fetcher, p int, from, to, size int64) error {
-	t.chunks = append(t.chunks, chunk{part: p})
+	t.chunks = append(t.chunks, chunk{partition: p})
 	ch := &t.chunks[len(t.chunks)-1]
-	err := f.ReadRange(ctx, t.parts[p].tp, from, to, func(r *record.Record) (bool, error) {
+	err := f.ReadRange(ctx, t.ranges[p].tp, from, to, func(r *record.Record) (bool, error) {
 		if size -= int64(len(r.Key) + len(r.Value)); size < 0 && len(ch.records) > 0 {
 			t.whole = false
 			return false, nil

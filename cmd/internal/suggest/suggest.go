@@ -178,8 +178,8 @@ func (c *Config) groupSettings(t *topicSample) (list []settingsfile.Setting) {
 	return append(list, brokers,
 		settingsfile.Setting{Key: "group", Value: group, Comment: "The consumer group; the output topics are named after it."},
 		settingsfile.Setting{Key: "topics", Value: c.Topic, List: true,
-			Comment: fmt.Sprintf("%s, offsets that span %s; %s. At most %s can share the work.", count(len(t.parts), "partition"),
-				count(int(t.total), "record"), size, count(len(t.parts), "worker"))})
+			Comment: fmt.Sprintf("%s, offsets that span %s; %s. At most %s can share the work.", count(len(t.ranges), "partition"),
+				count(int(t.total), "record"), size, count(len(t.ranges), "worker"))})
 }
 
 // schemaSettings returns the registry and the format.

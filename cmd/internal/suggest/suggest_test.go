@@ -60,7 +60,7 @@ func mappingOf(n int, record func(i int) seen, environ ...string) (*suggestion, 
 // mappingOfRecords finds what the fields of records of a partition mean.
 func mappingOfRecords(records []raw, environ ...string) (*Config, *suggestion, error) {
 	n := int64(len(records))
-	sample := &topicSample{topic: "in", parts: []part{{kafka.TP{Topic: "in"}, 0, n}}, total: n, whole: true,
+	sample := &topicSample{topic: "in", ranges: []partitionRange{{kafka.TP{Topic: "in"}, 0, n}}, total: n, whole: true,
 		chunks: []chunk{{records: records}}}
 	environ = append(environ, "ODRADEK_KAFKA_BROKERS=localhost:9092", "ODRADEK_TOPICS=in", "ODRADEK_GROUP=suggested")
 	given, _, _ := config.Parse(environ)

@@ -64,9 +64,9 @@ type table struct {
 
 // point is one reading of a record, or a record.
 type point struct {
-	segment int // index of the chunk
-	part    int
-	record  int
+	segment   int // index of the chunk
+	partition int
+	record    int
 	*raw
 }
 
@@ -206,7 +206,7 @@ func (m *mapping) newTable(ctx context.Context) (*table, error) {
 			}
 			if err != nil {
 				if t.bad++; t.bad == 1 {
-					t.why = fmt.Sprintf("%s at offset %d: %s", m.sample.parts[ch.part].tp, r.offset, strings.TrimPrefix(err.Error(), "schemas: "))
+					t.why = fmt.Sprintf("%s at offset %d: %s", m.sample.ranges[ch.partition].tp, r.offset, strings.TrimPrefix(err.Error(), "schemas: "))
 				}
 				continue
 			}
@@ -362,7 +362,7 @@ func (m *mapping) flatten(all map[string]*array) {
 		room[l.segment] -= n*own + len(l.leaves) // the record's own values are repeated for each reading
 		base := len(t.points)
 		for range n {
-			t.points = append(t.points, point{l.segment, m.sample.chunks[l.segment].part, i, l.record})
+			t.points = append(t.points, point{l.segment, m.sample.chunks[l.segment].partition, i, l.record})
 		}
 		for j := range l.leaves {
 			leaf := &l.leaves[j]

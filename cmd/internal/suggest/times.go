@@ -165,7 +165,7 @@ func (m *mapping) momentsBy(f *field, by textReader) *moments {
 func (m *mapping) runs() (list [][]int) {
 	runOf := map[int]int{}
 	for i := range m.t.points {
-		p := m.t.points[i].part
+		p := m.t.points[i].partition
 		at, ok := runOf[p]
 		if !ok {
 			at = len(list)

@@ -61,7 +61,7 @@ func (m *mapping) numerics() (list []*numeric) {
 		c := &numeric{field: f, n: numbers}
 		list = append(list, c)
 		switch {
-		case m.momentsOf(f) != nil || m.seldomTime(f) || m.partOfTime(f):
+		case m.momentsOf(f) != nil || m.seldomTime(f) || m.besideTime(f):
 			c.role = otherTime
 		case numbers < max(2, n/100):
 			c.role = seldom
@@ -104,8 +104,8 @@ func (m *mapping) seldomTime(f *field) bool {
 	return false
 }
 
-// partOfTime reports whether a field is beside the event time in an object of its own, such as its nanoseconds.
-func (m *mapping) partOfTime(f *field) bool {
+// besideTime reports whether a field is beside the event time in an object of its own, such as its nanoseconds.
+func (m *mapping) besideTime(f *field) bool {
 	home := parent(f.path)
 	return home != "" && home == parent(m.chosen("time_field")) && hint(home, words("time timestamp ts date datetime"), nil) > 0
 }
@@ -589,7 +589,7 @@ func (m *mapping) putRekey() error {
 			without++
 		}
 	}
-	if len(m.sample.parts) < 2 || parted == 0 && without == 0 {
+	if len(m.sample.ranges) < 2 || parted == 0 && without == 0 {
 		return nil
 	}
 	comment := fmt.Sprintf("%s of %s were seen in several partitions", count(parted, "key"), count(m.keys, ""))

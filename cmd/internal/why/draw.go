@@ -24,18 +24,18 @@ const (
 )
 
 const (
-	valueColor  = "#2458a6"
-	scoredColor = "#d0342c"
-	partColor   = "#1f9d55"
-	scoreColor  = "#55606e"
-	boundColor  = "#b25a00"
-	expectColor = "#8a2be2"
+	valueColor     = "#2458a6"
+	scoredColor    = "#d0342c"
+	deviatingColor = "#1f9d55"
+	scoreColor     = "#55606e"
+	boundColor     = "#b25a00"
+	expectColor    = "#8a2be2"
 )
 
 var (
-	scoredBand = chart.Style{Color: scoredColor, Opacity: 0.28}
-	partBand   = chart.Style{Color: partColor, Opacity: 0.22}
-	pastBand   = chart.Style{Color: valueColor, Opacity: 0.22}
+	scoredBand    = chart.Style{Color: scoredColor, Opacity: 0.28}
+	deviatingBand = chart.Style{Color: deviatingColor, Opacity: 0.22}
+	pastBand      = chart.Style{Color: valueColor, Opacity: 0.22}
 )
 
 // panels returns the charts of the report.
@@ -154,7 +154,7 @@ func (e *Explanation) windowPanel(c int) *chart.Chart {
 		if i >= mostNeighbours || in.To < 0 || in.Last == nil {
 			continue
 		}
-		name, fill := in.Role, partBand
+		name, fill := in.Role, deviatingBand
 		if marked[name] {
 			name = ""
 		}
@@ -194,7 +194,7 @@ func (e *Explanation) overlayPanel(c int) *chart.Chart {
 		if in.From < 0 || in.To-in.From != to-from || in.To >= len(e.Window) || drawn == mostNeighbours {
 			continue
 		}
-		p.Line(name, course(in.From, in.To), chart.Style{Color: partColor, Width: 1})
+		p.Line(name, course(in.From, in.To), chart.Style{Color: deviatingColor, Width: 1})
 		name = ""
 		drawn++
 	}

@@ -31,7 +31,7 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 				continue
 			}
 			if sink.Role == schemas.RoleKey {
-				out.Parts[sink.Slot] = schemas.KeyPart{Kind: schemas.PartText, Text: text}
+				out.KeyParts[sink.Slot] = schemas.KeyPart{Kind: schemas.KeyText, Text: text}
 				continue
 			}
 			v, err := strconv.ParseFloat(string(text), 64)

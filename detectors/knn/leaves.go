@@ -9,11 +9,11 @@ import (
 	"odradek/detectors"
 )
 
-// PartSearch finds the p.N points of largest weight, above 0, among n points of dim float32s, in any order. fill sets the points.
-type PartSearch func(n, dim int, p TopParams, fill func(x []float32)) ([]Outlier, error)
+// LeafSearch finds the p.N points of largest weight, above 0, among n points of dim float32s, in any order. fill sets the points.
+type LeafSearch func(n, dim int, p TopParams, fill func(x []float32)) ([]Outlier, error)
 
-// PartsBy returns the search by an executor's op topn, in one of its batches.
-func PartsBy(ctx context.Context, exec detectors.Executor, b *detectors.Batch) PartSearch {
+// LeavesBy returns the search by an executor's op topn, in one of its batches.
+func LeavesBy(ctx context.Context, exec detectors.Executor, b *detectors.Batch) LeafSearch {
 	return func(n, dim int, p TopParams, fill func(x []float32)) (found []Outlier, err error) {
 		d, err := NewTopN(TopNParams{Window: max(2, n, 2*p.K), K: p.K, Top: p.N, Tumbling: true, IncludeSelf: p.Self})
 		if err != nil {
@@ -39,20 +39,20 @@ func PartsBy(ctx context.Context, exec detectors.Executor, b *detectors.Batch) P
 }
 
 const (
-	// partSlack is the factor by which a weight may be above one that a PartSearch finds for the same points: Compare of op topn.
-	partSlack = 1 + 0x1p-18
-	// partMost times n, and partLeast more, are the most points of a part that are asked for, and the most whose weights are computed.
-	partMost, partLeast = 8, 1 << 10
+	// leafSlack is the factor by which a weight may be above one that a LeafSearch finds for the same points: Compare of op topn.
+	leafSlack = 1 + 0x1p-18
+	// leafMost times n, and leafLeast more, are the most points of a leaf that are asked for, and the most whose weights are computed.
+	leafMost, leafLeast = 8, 1 << 10
 )
 
-// FindInParts returns the same points as the Algorithms by searches in float32, such as a GPU's, of up to most points each. A weight
-// among the points of a part is an upper bound of one among all, so the points that a search finds, and the least of their weights for
+// FindByLeaves returns the same points as the Algorithms by searches in float32, such as a GPU's, of up to most points each. A weight
+// among the points of a leaf is an upper bound of one among all, so the points that a search finds, and the least of their weights for
 // all others, bound the weights of all. The weights with the largest bounds are computed in float64, until no other bound reaches the n-th.
 //
-// Parts are halves, and halves of these, across the widest column: few points have their neighbours in another part. ok is false, with
-// an undefined result, where the bounds are so close to each other that too many weights would have to be computed: of ties, or of
-// points that float32s hardly tell apart. parallel is as in FindFast.
-func FindInParts(x []float64, dim int, p TopParams, most int, search PartSearch, parallel func(n int, f func(i int))) (
+// Leaves are halves of the points, and halves of these, across the widest column: few points have their neighbours in another leaf.
+// ok is false, with an undefined result, where the bounds are so close to each other that too many weights would have to be computed:
+// of ties, or of points that float32s hardly tell apart. parallel is as in FindFast.
+func FindByLeaves(x []float64, dim int, p TopParams, most int, search LeafSearch, parallel func(n int, f func(i int))) (
 	t Top, ok bool, err error,
 ) {
 	s, err := newMining(x, dim, p)
@@ -63,18 +63,18 @@ func FindInParts(x []float64, dim int, p TopParams, most int, search PartSearch,
 		t, err = Algorithms[0].Find(x, dim, p)
 		return t, true, err
 	}
-	parts := s.parts(max(most, 4*(s.K+1)), parallel)
+	leaves := s.leaves(max(most, 4*(s.K+1)), parallel)
 	top, known := best{n: s.N}, map[int]bool{}
 	var open []Outlier // points with bounds whose weights are not known
 	for !s.stopped() {
 		least, _ := top.least()
 		searched := false
-		for i := range parts {
-			q := &parts[i]
+		for i := range leaves {
+			q := &leaves[i]
 			if q.rest < least || q.asked >= q.n {
 				continue
 			}
-			if q.asked > partMost*s.N+partLeast {
+			if q.asked > leafMost*s.N+leafLeast {
 				return Top{}, false, nil
 			}
 			searched = true
@@ -102,7 +102,7 @@ func FindInParts(x []float64, dim int, p TopParams, most int, search PartSearch,
 			if len(next) == 0 {
 				break
 			}
-			if len(known)-len(open)+len(next) > partMost*s.N+partLeast {
+			if len(known)-len(open)+len(next) > leafMost*s.N+leafLeast {
 				return Top{}, false, nil
 			}
 			parallel(len(next), func(i int) {
@@ -117,27 +117,27 @@ func FindInParts(x []float64, dim int, p TopParams, most int, search PartSearch,
 	return Top{}, true, nil
 }
 
-// part is a part of the points.
-type part struct {
+// leaf has a part of the points.
+type leaf struct {
 	points []int32 // nil: all of them
 	n      int
 	asked  int     // points of the last search
 	rest   float64 // bounds the weights of those that it did not find
 }
 
-// parts divides the points into parts of up to most.
-func (m *mining) parts(most int, parallel func(n int, f func(i int))) []part {
+// leaves divides the points into leaves of up to most.
+func (m *mining) leaves(most int, parallel func(n int, f func(i int))) []leaf {
 	if m.n <= most {
-		return []part{{n: m.n, rest: math.Inf(1)}}
+		return []leaf{{n: m.n, rest: math.Inf(1)}}
 	}
 	order := make([]int32, m.n)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	parts := []part{{points: order, n: m.n}}
-	for parts[0].n > most { // all are of the same size, to a point
-		parallel(len(parts), func(i int) {
-			points := parts[i].points
+	leaves := []leaf{{points: order, n: m.n}}
+	for leaves[0].n > most { // all are of the same size, to a point
+		parallel(len(leaves), func(i int) {
+			points := leaves[i].points
 			low, high := m.extent(points, len(points))
 			widest, width := 0, -1.0
 			for c := range low {
@@ -147,17 +147,17 @@ func (m *mining) parts(most int, parallel func(n int, f func(i int))) []part {
 			}
 			halve(m.x[widest:], m.dim, points, (len(points)+1)/2)
 		})
-		halves := make([]part, 0, 2*len(parts))
-		for _, q := range parts {
+		halves := make([]leaf, 0, 2*len(leaves))
+		for _, q := range leaves {
 			middle := (q.n + 1) / 2
-			halves = append(halves, part{points: q.points[:middle], n: middle}, part{points: q.points[middle:], n: q.n - middle})
+			halves = append(halves, leaf{points: q.points[:middle], n: middle}, leaf{points: q.points[middle:], n: q.n - middle})
 		}
-		parts = halves
+		leaves = halves
 	}
-	for i := range parts {
-		parts[i].rest = math.Inf(1)
+	for i := range leaves {
+		leaves[i].rest = math.Inf(1)
 	}
-	return parts
+	return leaves
 }
 
 // extent returns the least and the largest value of each column of n points; points is nil for the first.
@@ -179,7 +179,7 @@ func (m *mining) extent(points []int32, n int) (low, high []float64) {
 
 // search asks for more points than before, the first time for somewhat more than n, and returns those found with bounds of their
 // weights; ok is false where values are too large or too small to be squared.
-func (pr *part) search(s *mining, search PartSearch) (found []Outlier, ok bool, err error) {
+func (pr *leaf) search(s *mining, search LeafSearch) (found []Outlier, ok bool, err error) {
 	low, high := s.extent(pr.points, pr.n)
 	peak := 0.0
 	for c := range low {
@@ -220,7 +220,7 @@ func (pr *part) search(s *mining, search PartSearch) (found []Outlier, ok bool, 
 	for _, v := range off {
 		away += v * v
 	}
-	bound := func(w float64) float64 { return (w*partSlack + 2*float64(s.K)*math.Sqrt(away)*partSlack) / scale }
+	bound := func(w float64) float64 { return (w*leafSlack + 2*float64(s.K)*math.Sqrt(away)*leafSlack) / scale }
 	least := math.Inf(1)
 	if len(found) < p.N { // the others have the weight 0
 		least = 0
