@@ -44,7 +44,7 @@
 //	child/process.go   Acquire, Map, Ask, Release
 //	child/protocol.go  encode, decodeReply
 //
-// Op lof, some of whose launches have scratch memory, adds launchInTurns and scratch of plan/builder.go.
+// Op lof, some of whose launches have scratch memory, adds launchWithin and scratch of plan/builder.go.
 //
 // A task may name a model, which many tasks share (detectors.Model). Models lie in separate
 // memory on a device, up to Options.Models bytes, taken with the first; child.Models is

@@ -59,10 +59,10 @@ func (b *builder) again(kernel string, grid, block, shared int) {
 	b.launch(kernel, grid, block, shared)
 }
 
-// launchInTurns adds tiles for all tasks of chains, one for each part of a task with the part's number and flags in Part.
+// launchWithin adds tiles for all tasks of chains, one for each part of a task with the part's number and flags in Part.
 // It calls launch, with the number of tasks, once the scratch memory of tasks, of scratch bytes each, would exceed most
 // bytes together, and after the last task. Each launch has nearly the same number of tasks; all use the same memory.
-func (b *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, most int, launch func(tasks int)) {
+func (b *builder) launchWithin(chains []chain, parts, flags uint32, scratch, most int, launch func(tasks int)) {
 	all := 0
 	for _, ch := range chains {
 		all += int(ch.count)
@@ -71,8 +71,8 @@ func (b *builder) launchInTurns(chains []chain, parts, flags uint32, scratch, mo
 		return
 	}
 	each := max(1, most/max(scratch, 1))
-	turns := (all + each - 1) / each
-	each = (all + turns - 1) / turns
+	launches := (all + each - 1) / each
+	each = (all + launches - 1) / launches
 	at := make([]uint32, 0, each)
 	tasks := 0
 	for _, ch := range chains {

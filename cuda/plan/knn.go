@@ -369,7 +369,7 @@ func knnLaunches(c Class, p *builder, chains []chain) {
 	if variant >= knnIsIndex {
 		blocks = uint32(min(max(knnIndexBlocks*p.sms, knnIndexDim), int(c.A))) // one for each coordinate, at least
 	}
-	p.launchInTurns(chains, blocks, blocks<<16, scratch, knnMemory, func(int) {
+	p.launchWithin(chains, blocks, blocks<<16, scratch, knnMemory, func(int) {
 		if variant >= knnIsIndex {
 			launchIndexed(p, variant, threads)
 			return

@@ -248,7 +248,7 @@ func lofLaunches(c Class, p *builder, chains []chain) {
 		return
 	}
 	shared, scratch := int(c.Shared), int(c.B)*256
-	p.launchInTurns(chains, c.A, 0, scratch, lofMemory, func(int) {
+	p.launchWithin(chains, c.A, 0, scratch, lofMemory, func(int) {
 		if variant < lofShared || variant >= lofLine {
 			p.launch(lofKernels[variant], blockATile, threads, shared)
 			return

@@ -79,7 +79,7 @@ func topnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 // topnLaunches is opPlan.launches: sorting and boxes as for the index of op knn, then searches and counts by turns.
 func topnLaunches(c Class, p *builder, chains []chain) {
 	wide, blocks, scratch := int(c.Variant), uint32(min(topnBlocks*p.sms, int(c.A))), int(c.B)*256
-	p.launchInTurns(chains, blocks, blocks<<16, scratch, topnMemory, func(tasks int) {
+	p.launchWithin(chains, blocks, blocks<<16, scratch, topnMemory, func(tasks int) {
 		p.launch("topn_begin", tasks, 128, 0)
 		p.again("topn_survey", blockATile, 256, 0)
 		p.again("topn_keys", blockATile, 256, 0)

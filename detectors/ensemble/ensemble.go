@@ -302,7 +302,7 @@ func (p *Params) Add(state []uint64, member int, r *Row) (over bool) {
 		}
 		return over
 	}
-	e := p.entry(state, r)
+	e := p.queued(state, r)
 	if r.Imputed {
 		e[sampleImputed] |= imputed
 	}
@@ -326,11 +326,11 @@ func (p *Params) addGate(state []uint64, number int, r *Row) {
 		}
 		return
 	}
-	p.entry(state, r)[sampleScores+number] = word(Counted(r.Score), 0)
+	p.queued(state, r)[sampleScores+number] = word(Counted(r.Score), 0)
 }
 
-// entry returns the sample of a row in the queue, where it adds it if it is not there.
-func (p *Params) entry(state []uint64, r *Row) []uint64 {
+// queued returns the sample of a row in the queue, where it adds it if it is not there.
+func (p *Params) queued(state []uint64, r *Row) []uint64 {
 	n, size := int(state[atWaiting]), p.sampleSize()
 	queue := state[p.queue():]
 	at := n

@@ -430,7 +430,7 @@ func (s *bandState) expect(d *sample) {
 		// A job of the day: the band is as wide as the job.
 		p, q := &s.profiles[candidateDay], &d.at[candidateDay]
 		if q.known {
-			recurs, dev, level := p.recurs(int(q.pos), q.turn)
+			recurs, dev, level := p.recurs(int(q.pos), q.period)
 			if p.small(recurs, s.memory()) && dev > s.levelDev {
 				d.unit = max(d.unit, 2*sigma*dev)
 				if (level-d.level)*e > 0 {

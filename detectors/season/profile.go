@@ -67,9 +67,9 @@ type bin struct {
 }
 
 const (
-	mostSizes = 255
-	most4     = 15
-	turns     = 256
+	mostSizes     = 255
+	most4         = 15
+	periodNumbers = 256
 )
 
 // The words of a bin: numbers as float32s, levels relative to the series' origin, and the rest in the bits of the last word.
@@ -125,13 +125,13 @@ func (p *profile) put(i int, b *bin) {
 	put(binLowDev, b.lowDev)
 	put(binN, b.n)
 	w[binBits] = uint32(min(b.means, most4)) | uint32(min(b.extremes, most4))<<4 | b.hot&15<<8 | b.gross&15<<12 |
-		uint32(b.sizes)<<16 | b.period%turns<<24
+		uint32(b.sizes)<<16 | b.period%periodNumbers<<24
 }
 
 // place is where a sample is in a profile.
 type place struct {
 	pos        float64 // in bins
-	turn       uint32  // number of the period
+	period     uint32  // number of the period
 	known      bool    // the profile has a level there
 	level, dev float64
 	i, j       int // the bins that the level is between, and the weight of the second
@@ -159,19 +159,19 @@ func (s *bandState) setUp() {
 // find sets where a sample is in the profile of a candidate.
 func (p *profile) find(q *place, k int, clock *Clock, micros int64, number float64) {
 	if k == candidateFound {
-		turn := (number - p.start) / p.length
-		whole := math.Floor(turn)
-		q.pos, q.turn = (turn-whole)*p.used, uint32(whole)
+		passed := (number - p.start) / p.length
+		whole := math.Floor(passed)
+		q.pos, q.period = (passed-whole)*p.used, uint32(whole)
 	} else {
 		local := clock.local(micros)
 		date := floor(local, day*1_000_000)
 		second := float64(local-date*day*1_000_000) / 1e6
-		q.turn = uint32(date)
+		q.period = uint32(date)
 		switch k {
 		case candidateHour, candidateThird:
-			turn := second / candidates[k].seconds
-			whole := math.Floor(turn)
-			q.pos, q.turn = (turn-whole)*p.used, uint32(date)*uint32(day/candidates[k].seconds)+uint32(whole)
+			passed := second / candidates[k].seconds
+			whole := math.Floor(passed)
+			q.pos, q.period = (passed-whole)*p.used, uint32(date)*uint32(day/candidates[k].seconds)+uint32(whole)
 		case candidateDay:
 			q.pos = second / day * p.used
 		case candidateWorking:
@@ -183,7 +183,7 @@ func (p *profile) find(q *place, k int, clock *Clock, micros int64, number float
 			q.pos = (float64(clock.weekday(date))*day + second) / week * p.used
 		}
 	}
-	q.turn %= turns
+	q.period %= periodNumbers
 	p.interpolate(q)
 }
 
@@ -286,16 +286,16 @@ func (s *bandState) learnProfile(d *sample, k int, p *profile, gain float64, gro
 	if !q.known {
 		own.n++
 		own.level += (off - own.level) / own.n
-		own.period = q.turn
+		own.period = q.period
 		p.put(q.bin, &own)
 		return
 	}
 	off -= q.level
 	dev := max(q.dev, d.floor*.8)
-	if own.period != q.turn {
+	if own.period != q.period {
 		own.hot <<= 1
 		own.gross <<= 1
-		own.period = q.turn
+		own.period = q.period
 	}
 	own.n++
 	if gross {
@@ -350,11 +350,11 @@ func (s *bandState) learnProfile(d *sample, k int, p *profile, gain float64, gro
 
 // recurs reports whether a bin, or one beside it, had gross differences in two of the last three periods, with its level and
 // mean difference.
-func (p *profile) recurs(at int, turn uint32) (yes bool, dev, level float64) {
+func (p *profile) recurs(at int, period uint32) (yes bool, dev, level float64) {
 	for i := at - 1; i <= at+1; i++ {
 		b := p.bin(i)
 		marks := b.gross
-		if b.period == turn {
+		if b.period == period {
 			marks >>= 1
 		}
 		if hot(marks) && b.dev > dev {
@@ -457,7 +457,7 @@ func (s *bandState) endedExtremes(d *sample, k int, p *profile) {
 		highDev, lowDev := smooth(before.highDev, b.highDev, after.highDev), smooth(before.lowDev, b.lowDev, after.lowDev)
 		job := false
 		if s.period == 0 && k == candidateDay && b.extremes >= 4 {
-			job, _, _ = p.recurs(at, turns)
+			job, _, _ = p.recurs(at, periodNumbers)
 		}
 		if (job || k == int(s.period)-1) && b.extremes >= 2 && highDev > 0 && lowDev > 0 {
 			least := max(d.floor*.8, .5*p.own)
@@ -503,8 +503,8 @@ func (s *bandState) search(samples []uint32) {
 	inUse := s.period == candidateFound+1
 	switch {
 	case p.used > 0 && math.Abs(p.length/length-1) < .03: // a better estimate of the same period: the bins stay where they are
-		turn := (s.place - p.start) / p.length
-		p.start = s.place - (turn-math.Floor(turn))*length
+		passed := (s.place - p.start) / p.length
+		p.start = s.place - (passed-math.Floor(passed))*length
 		p.length, p.samples = length, length/p.used
 		return
 	case inUse && p.own < .6*p.none:

@@ -44,7 +44,7 @@ func (p *Params) judgeSorted(front []float32, score float32, time int64) Judgeme
 			}
 			return v
 		}
-	} else if p.waits(front, score) || !p.adds(front, v.Exceeds) || p.Span > 0 && !p.turn(front, count, time) {
+	} else if p.waits(front, score) || !p.adds(front, v.Exceeds) || p.Span > 0 && !p.opensSlot(front, count, time) {
 		return v
 	}
 	p.cacheBound(front, &s, ring[count%h], score, bound)

@@ -30,8 +30,8 @@ func (p *Params) checkSpan() error {
 	return nil
 }
 
-// turn reports whether a score at a time is the first of a slot, and records its slot.
-func (p *Params) turn(state []float32, count int, time int64) bool {
+// opensSlot reports whether a score at a time is the first of a slot, and records its slot.
+func (p *Params) opensSlot(state []float32, count int, time int64) bool {
 	width := max(1, p.Span/int64(max(1, p.History)))
 	slot := float32((time / width) & (digit - 1))
 	at := &state[head+p.History]

@@ -267,7 +267,7 @@ func (p *Params) judge(state []float32, score float32, time int64, ranked bool) 
 		if v, waits = p.wait(state, &of, v, score); waits {
 			return v
 		}
-	case p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.turn(state, count, time):
+	case p.waits(state, score) || !p.adds(state, v.Exceeds) || p.Span > 0 && !p.opensSlot(state, count, time):
 		return v
 	}
 

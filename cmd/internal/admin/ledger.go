@@ -21,8 +21,8 @@ func LedgerTopic(dlq string) string { return cycle.Ledger(dlq) }
 // LedgerConfigs is the topic configuration of a new ledger (LedgerTopic), whose records are never deleted.
 var LedgerConfigs = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
-// ledgerEntry is a record of the ledger: the letters of one partition that were sent again in one transaction.
-type ledgerEntry struct {
+// ledgerRecord is a record of the ledger: the letters of one partition that were sent again in one transaction.
+type ledgerRecord struct {
 	Partition int32      `json:"partition"`
 	Offsets   [][2]int64 `json:"offsets"` // first and last of each run
 	To        string     `json:"to"`      // topic
@@ -101,7 +101,7 @@ func readLedger(ctx context.Context, client *kafka.Client, fetcher *kafka.Fetche
 			return nil, fmt.Errorf("admin: %w", err)
 		}
 		err = fetcher.ReadRange(ctx, tp, first[tp], last[tp], func(rec *record.Record) (bool, error) {
-			var e ledgerEntry
+			var e ledgerRecord
 			if err := json.Unmarshal(rec.Value, &e); err != nil {
 				return false, fmt.Errorf("%s at offset %d is no entry of a ledger: %w", tp, rec.Offset, err)
 			}

@@ -297,7 +297,7 @@ func (e *examination) topics(ctx context.Context) {
 			if m := e.c.MappingOf(name); m != "" {
 				by = ", read by mapping " + m
 			}
-			if pattern := config.BestEntry(e.c.Group.Topics, name); pattern != name {
+			if pattern := config.BestMatch(e.c.Group.Topics, name); pattern != name {
 				by += ", matches " + pattern
 			}
 			e.r.OK(what, "%d partitions%s%s", info.Partitions, retention, by)

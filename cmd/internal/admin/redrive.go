@@ -284,7 +284,7 @@ func (r *Redrive) commit(ctx context.Context, done *Tally) error {
 	ledger := record.NewTransactionBatches(r.MaxMessage, record.CodecNone)
 	now := time.Now()
 	for mark, offsets := range r.marks {
-		value, err := json.Marshal(ledgerEntry{Partition: mark.partition, Offsets: *offsets, To: mark.topic, At: now.UTC()})
+		value, err := json.Marshal(ledgerRecord{Partition: mark.partition, Offsets: *offsets, To: mark.topic, At: now.UTC()})
 		if err != nil {
 			return err
 		}

@@ -27,9 +27,9 @@ const (
 	heatHeight = 96   // in the report, in units of the SVG
 )
 
-// block merges the heatmap of a window of detector d into the series'. It ignores blocks
+// addHeatmap merges the heatmap of a window of detector d into the series'. It ignores blocks
 // of other kinds, and treats the samples of the window as evenly spaced.
-func (p *plot) block(d detectors.Detector, stride int, r *state.BlockRow) error {
+func (p *plot) addHeatmap(d detectors.Detector, stride int, r *state.BlockRow) error {
 	if r.MediaType != discord.MediaType {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (l *lane) tellBlocks(rows []state.BlockRow) error {
 			continue
 		}
 		d := &l.state.Detectors[r.Detector]
-		if err := series.plot.block(d.Detector, d.Stride, r); err != nil {
+		if err := series.plot.addHeatmap(d.Detector, d.Stride, r); err != nil {
 			return err
 		}
 	}

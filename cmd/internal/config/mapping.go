@@ -56,7 +56,7 @@ func (c *Config) ForTopic(topic string) *Config {
 	for i := range c.mapped {
 		entries = append(entries, c.mapped[i].Topics...)
 	}
-	best := BestEntry(entries, topic)
+	best := BestMatch(entries, topic)
 	for i := range c.mapped {
 		if best != "" && slices.Contains(c.mapped[i].Topics, best) {
 			return c.mapped[i].c

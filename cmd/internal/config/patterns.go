@@ -19,11 +19,11 @@ func IsPattern(entry string) bool { return strings.ContainsAny(entry, "*?") }
 func literal(pattern string) string { return strings.NewReplacer("*", "-", "?", "-").Replace(pattern) }
 
 // MatchTopic reports whether a topic is one of the entries of a list, by name or by pattern.
-func MatchTopic(entries []string, topic string) bool { return BestEntry(entries, topic) != "" }
+func MatchTopic(entries []string, topic string) bool { return BestMatch(entries, topic) != "" }
 
-// BestEntry returns the entry that a topic belongs to: its name, else the longest of the patterns that match it, of several the first in
+// BestMatch returns the entry that a topic belongs to: its name, else the longest of the patterns that match it, of several the first in
 // alphabetical order; "" for none.
-func BestEntry(entries []string, topic string) (best string) {
+func BestMatch(entries []string, topic string) (best string) {
 	if slices.Contains(entries, topic) && !IsPattern(topic) {
 		return topic
 	}

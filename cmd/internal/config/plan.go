@@ -65,7 +65,7 @@ func Compare(started, was, is *Config) (*Plan, error) {
 		}
 		change := Change{e.Name, b.Value, e.Value}
 		switch {
-		case both && e.Live && !unprepared(&e, started, is) && !turns(e.Name, old, now):
+		case both && e.Live && !unprepared(&e, started, is) && !switchesJudging(e.Name, old, now):
 			p.Live = append(p.Live, change)
 		default:
 			p.Restart = append(p.Restart, change)
@@ -118,8 +118,8 @@ func canPublish(started, is *Config) bool {
 	return is.Output.Scores == "none" || started.Output.Scores != "none"
 }
 
-// turns reports whether a setting of a detector turns its judging on or off, which its state is made for.
-func turns(name string, old, now map[string]*state.Config) bool {
+// switchesJudging reports whether a setting of a detector turns its judging on or off, which its state is made for.
+func switchesJudging(name string, old, now map[string]*state.Config) bool {
 	for mapping, state := range old {
 		if now[mapping] != nil && slices.ContainsFunc(state.Detectors, func(d series.DetectorConfig) bool {
 			n := detector(now[mapping], d.Name)

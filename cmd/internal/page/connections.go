@@ -23,15 +23,15 @@ var (
 // connections bounds a server's connections. When there are as many as allowed, a new one takes the place of the one that has waited
 // longest for a request; where all have one in hand, the new one is closed. So idle connections, however many, do not keep probes out.
 type connections struct {
-	most int
-	mu   sync.Mutex
-	open map[net.Conn]*connection
-	turn uint64
+	most    int
+	mu      sync.Mutex
+	open    map[net.Conn]*connection
+	changes uint64
 }
 
 // connection is an open connection.
 type connection struct {
-	since  uint64 // turn of its last change
+	since  uint64 // changes up to its last
 	active bool   // a request is in hand
 }
 
@@ -46,7 +46,7 @@ func (cn *connections) track(c net.Conn, state http.ConnState) {
 func (cn *connections) change(c net.Conn, state http.ConnState) (out net.Conn) {
 	cn.mu.Lock()
 	defer cn.mu.Unlock()
-	cn.turn++
+	cn.changes++
 	switch state {
 	case http.StateClosed, http.StateHijacked:
 		delete(cn.open, c)
@@ -70,6 +70,6 @@ func (cn *connections) change(c net.Conn, state http.ConnState) (out net.Conn) {
 			return nil
 		}
 	}
-	cn.open[c] = &connection{cn.turn, state == http.StateActive}
+	cn.open[c] = &connection{cn.changes, state == http.StateActive}
 	return out
 }

@@ -189,7 +189,7 @@ type partition struct {
 	names  [][]byte
 	values []float64
 	next   int64 // offset
-	turn   int   // the series of the next sample
+	series int   // the series of the next sample
 	step   int64 // how many samples it has had
 	folded int   // since the last were scored
 	// backlog has everything be scored together that a batch has room for, as where a chunk is large.
@@ -229,14 +229,14 @@ func newPartition(o *Options, names [][]byte) *partition {
 func (p *partition) close() { p.o.Executor.Release(p.batch) }
 
 // steps returns the samples of all series.
-func (p *partition) steps() int64 { return p.step*int64(len(p.names)) + int64(p.turn) }
+func (p *partition) steps() int64 { return p.step*int64(len(p.names)) + int64(p.series) }
 
 // fold folds the next sample: each series has its turn. Its values are a wave with noise.
 func (p *partition) fold(ctx context.Context) error {
 	for i := range p.values {
 		p.values[i] = 20 + 4*math.Sin(float64(p.step)/60) + 0.3*p.rng.NormFloat64()
 	}
-	at := (float64(p.step) + float64(p.turn)/float64(len(p.names))) / p.o.Rate
+	at := (float64(p.step) + float64(p.series)/float64(len(p.names))) / p.o.Rate
 	if p.folded++; p.folded > scoreAfter && !p.backlog {
 		if err := p.score(ctx); err != nil {
 			return err
@@ -247,11 +247,11 @@ func (p *partition) fold(ctx context.Context) error {
 			return err
 		}
 	}
-	p.state.Fold(&state.Sample{Key: p.names[p.turn], Time: start + int64(at*1e6), Offset: p.o.State.Place(p.next, 0), Values: p.values},
+	p.state.Fold(&state.Sample{Key: p.names[p.series], Time: start + int64(at*1e6), Offset: p.o.State.Place(p.next, 0), Values: p.values},
 		p.batch)
 	p.next++
-	if p.turn++; p.turn == len(p.names) {
-		p.turn, p.step = 0, p.step+1
+	if p.series++; p.series == len(p.names) {
+		p.series, p.step = 0, p.step+1
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 type shape struct {
 	name     string // of its mapping
 	topics   []string
-	entries  []string    // topics and patterns that name them in the settings file
+	listed   []string    // topics and patterns that name them in the settings file
 	s        *suggestion // for the first topic
 	config   *config.Config
 	mapping  []settingsfile.Setting // of records and state
@@ -136,7 +136,7 @@ func (c *Config) join(shapes []*shape, entries []string) (string, error) {
 			set.Section, set.Mapping = "Mappings: how the records of each shape become samples", o.name
 			out.settings = append(out.settings, set)
 		}
-		add(settingsfile.Setting{Key: "topics", Value: strings.Join(o.entries, ","), List: true, Comment: topicComment(o.s)})
+		add(settingsfile.Setting{Key: "topics", Value: strings.Join(o.listed, ","), List: true, Comment: topicComment(o.s)})
 		for _, set := range o.mapping {
 			add(set)
 		}
@@ -164,7 +164,7 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 	byEntry := map[string]*shape{} // nil: of several shapes
 	for _, o := range shapes {
 		for _, topic := range o.topics {
-			entry := config.BestEntry(entries, topic)
+			entry := config.BestMatch(entries, topic)
 			if was, there := byEntry[entry]; there && was != o {
 				byEntry[entry] = nil
 				continue
@@ -174,12 +174,12 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 	}
 	for _, o := range shapes {
 		for _, topic := range o.topics {
-			entry := config.BestEntry(entries, topic)
+			entry := config.BestMatch(entries, topic)
 			if byEntry[entry] == nil {
 				entry = topic
 			}
-			if !slices.Contains(o.entries, entry) {
-				o.entries = append(o.entries, entry)
+			if !slices.Contains(o.listed, entry) {
+				o.listed = append(o.listed, entry)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func nameTopics(shapes []*shape, entries []string) (all []string) {
 		}
 		for _, o := range shapes {
 			for _, topic := range o.topics {
-				if config.BestEntry(entries, topic) == entry {
+				if config.BestMatch(entries, topic) == entry {
 					all = append(all, topic)
 				}
 			}
