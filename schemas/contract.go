@@ -99,10 +99,10 @@ type Fields interface {
 }
 
 // Refusal is the program of a schema whose records cannot be read.
-type Refusal struct{ *DecodeError }
+type Refusal struct{ Cause *DecodeError }
 
 // Decode returns the reason.
-func (r Refusal) Decode([]byte, []byte, int64, *Reading) error { return r.DecodeError }
+func (r Refusal) Decode([]byte, []byte, int64, *Reading) error { return r.Cause }
 
 // SchemaRef is how a record names its writer's schema. Refs can be compared.
 type SchemaRef struct {

@@ -220,7 +220,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		run.Source, err = o.topicSource(ctx, c, state, client, registry)
 		o.in = []string{"topic " + o.inTopic + ", from " + o.from + " to " + o.to}
 	case set != nil:
-		run.Source, run.State, fields = set, set.state, set.fields()
+		run.Source, run.State, fields = set.source, set.state, set.fields()
 		o.in = []string{"data set " + o.data + ", series " + o.series}
 	default:
 		run.Source, err = o.fileSource(c, state)

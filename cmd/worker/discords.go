@@ -40,7 +40,7 @@ const discordsExamples = `  worker discords -min 24 -max 168 demand.csv
 
 // discordsOptions are the flags of `discords`.
 type discordsOptions struct {
-	*tableOptions
+	table           *tableOptions
 	lengths         discord.Lengths
 	top             int
 	radius          float64
@@ -51,10 +51,10 @@ type discordsOptions struct {
 
 func (t terminal) discords(ctx context.Context, args []string) int {
 	fs, common := t.tableFlags("discords", discordsAbout, discordsExamples)
-	o := discordsOptions{tableOptions: common}
-	o.columnFlag = "-column"
+	o := discordsOptions{table: common}
+	o.table.columnFlag = "-column"
 	radius := ""
-	fs.StringVar(&o.columns, "column", "", "column to search; it may be left out where there is one of numbers but time and timestamp")
+	fs.StringVar(&o.table.columns, "column", "", "column to search; it may be left out where there is one of numbers but time and timestamp")
 	fs.IntVar(&o.lengths.Min, "min", 32, "rows of the shortest discords")
 	fs.IntVar(&o.lengths.Max, "max", 128, "rows of the longest discords, at most half of the table")
 	fs.IntVar(&o.lengths.Step, "step", 1, "rows from one length to the next")
@@ -66,8 +66,8 @@ func (t terminal) discords(ctx context.Context, args []string) int {
 		"distance to others is 1")
 	fs.StringVar(&o.heatmap, "heatmap", "", "`file` for a picture, SVG: the discords by place and length")
 	fs.StringVar(&o.report, "report", "", "`file` for a page, HTML: the picture, the ranking and the number of discords of each length")
-	o.executorFlag(fs)
-	if code, done := o.parseFile(fs, args); done {
+	o.table.executorFlag(fs)
+	if code, done := o.table.parseFile(fs, args); done {
 		return code
 	}
 	var err error
@@ -78,20 +78,20 @@ func (t terminal) discords(ctx context.Context, args []string) int {
 	}
 	switch {
 	case err != nil:
-		return o.bad("-radius %v", err)
+		return o.table.bad("-radius %v", err)
 	case o.radius > 2*math.Sqrt(float64(max(0, o.lengths.Max))):
-		return o.bad("-radius %s: no distance is above 2*sqrt(length), %.4g for -max %d", radius, 2*math.Sqrt(float64(o.lengths.Max)),
+		return o.table.bad("-radius %s: no distance is above 2*sqrt(length), %.4g for -max %d", radius, 2*math.Sqrt(float64(o.lengths.Max)),
 			o.lengths.Max)
 	case o.lengths.Min < 3 || o.lengths.Max < o.lengths.Min:
-		return o.bad("-min %d -max %d: use 3 or more for -min, and at least -min for -max", o.lengths.Min, o.lengths.Max)
+		return o.table.bad("-min %d -max %d: use 3 or more for -min, and at least -min for -max", o.lengths.Min, o.lengths.Max)
 	case lengths < 1 || lengths > mostLengths:
-		return o.bad("-step %d: use 1 or more, and at most %d lengths", o.lengths.Step, mostLengths)
+		return o.table.bad("-step %d: use 1 or more, and at most %d lengths", o.lengths.Step, mostLengths)
 	case o.top < 1 || o.top > mostTop || o.ranked < 0 || o.ranked > mostTop || o.most < 1:
-		return o.bad("-top and -ranked are up to %d, and -most is above 0", mostTop)
-	case len(commas(o.columns)) > 1:
-		return o.bad("-column %s: one column at a time", o.columns)
+		return o.table.bad("-top and -ranked are up to %d, and -most is above 0", mostTop)
+	case len(commas(o.table.columns)) > 1:
+		return o.table.bad("-column %s: one column at a time", o.table.columns)
 	}
-	if code, ok := o.checkFolders(outputFile{"heatmap", o.heatmap}, outputFile{"report", o.report}); !ok {
+	if code, ok := o.table.checkFolders(outputFile{"heatmap", o.heatmap}, outputFile{"report", o.report}); !ok {
 		return code
 	}
 	if err := o.run(ctx); err != nil {
@@ -107,11 +107,11 @@ const (
 
 // rowBytes is the memory of a row in the whole command: its value, what the search and the ranking keep of it, and a range discord.
 func (o *discordsOptions) rowBytes(columns int) int64 {
-	bytes := 8*columns + 170 + 12*o.workers
+	bytes := 8*columns + 170 + 12*o.table.workers
 	if o.radius != 0 {
 		bytes += 40
 	}
-	if o.executor != "cpu" { // a task
+	if o.table.executor != "cpu" { // a task
 		bytes += 32
 	}
 	return int64(bytes)
@@ -160,7 +160,7 @@ func foundOf(d discord.Discord) foundDiscord {
 }
 
 func (o *discordsOptions) run(ctx context.Context) error {
-	n, err := o.read(ctx, commas(o.columns), o.rowBytes)
+	n, err := o.table.read(ctx, commas(o.table.columns), o.rowBytes)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (o *discordsOptions) run(ctx context.Context) error {
 			which, n.Rows()/2)
 	}
 	if missing > 0 {
-		o.note("rows without a number: %d of %d; stretches that contain one are left out", missing, n.Rows())
+		o.table.note("rows without a number: %d of %d; stretches that contain one are left out", missing, n.Rows())
 	}
 	radius := "off"
 	if o.radius == discord.Auto {
@@ -238,7 +238,7 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 	first := int64(max(1, len(lengths)/4)) * units
 	progress.Total.Store(first + int64(len(lengths)-1)*units)
 	before, each := int64(0), first // units done before the present length, and units of the present length
-	run := detectors.NewHelpers(o.workers - 1).Parallel(ctx)
+	run := detectors.NewHelpers(o.table.workers - 1).Parallel(ctx)
 	parallel := func(n int, f func(i int)) {
 		done := make(chan struct{}, n)
 		run(n, func(i int) {
@@ -252,7 +252,7 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 	heat.Cells = make([]uint8, heat.Columns*heat.Rows)
 	interest := discord.NewInterest(len(x), 1)
 	end = &discordsEnd{}
-	gpu, err := o.openGPU(o.takesColumn(len(x)), discordsTaken)
+	gpu, err := o.table.openGPU(o.takesColumn(len(x)), discordsTaken)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -260,7 +260,7 @@ func (o *discordsOptions) search(ctx context.Context, x []float64, p *discordsPr
 		defer gpu.Close()
 	}
 	options := func(int) discord.Options { return discord.Options{ExcludeFlat: o.excludeFlat, Single: true} }
-	stop := o.watch(progress)
+	stop := o.table.watch(progress)
 	began := time.Now()
 	at := began
 	visit := func(r discord.Ranged) bool {
@@ -324,16 +324,16 @@ type discordsPrinter struct {
 
 // printHead prints what comes before the first length.
 func (p *discordsPrinter) printHead() error {
-	p.out = bufio.NewWriter(p.o.t.out)
+	p.out = bufio.NewWriter(p.o.table.t.out)
 	switch {
-	case p.o.asJSON:
+	case p.o.table.asJSON:
 		head, err := json.Marshal(&p.head)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.out, "%s,\"lengths\":[", head[:len(head)-1])
 		return err
-	case p.o.asCSV:
+	case p.o.table.asCSV:
 		p.csv = csv.NewWriter(p.out)
 		return p.csv.Write([]string{"length", "radius", "count", "rank", "row", "distance", "normalised", "neighbour"})
 	}
@@ -350,7 +350,7 @@ func (p *discordsPrinter) length(l *discordsLength) error {
 	if l.Count > len(l.Discords) {
 		p.cut++
 	}
-	if p.o.asJSON {
+	if p.o.table.asJSON {
 		text, err := json.Marshal(l)
 		if err != nil {
 			return err
@@ -362,7 +362,7 @@ func (p *discordsPrinter) length(l *discordsLength) error {
 			return err
 		}
 	}
-	if p.o.asCSV {
+	if p.o.table.asCSV {
 		radius := ""
 		if l.Radius != nil {
 			radius = number(*l.Radius)
@@ -389,13 +389,13 @@ func rounded(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
 // end prints what follows the last length.
 func (p *discordsPrinter) end(end *discordsEnd) error {
 	switch {
-	case p.o.asJSON:
+	case p.o.table.asJSON:
 		text, err := json.Marshal(end)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(p.out, "],%s\n", text[1:])
-	case p.o.asCSV:
+	case p.o.table.asCSV:
 		p.csv.Flush()
 	default:
 		if err := p.text(end); err != nil {
@@ -403,7 +403,7 @@ func (p *discordsPrinter) end(end *discordsEnd) error {
 		}
 	}
 	if p.cut > 0 {
-		p.o.note("%d lengths have more discords than -most %d; the others are counted, not printed", p.cut, p.o.most)
+		p.o.table.note("%d lengths have more discords than -most %d; the others are counted, not printed", p.cut, p.o.most)
 	}
 	return p.out.Flush()
 }

@@ -207,7 +207,7 @@ func TestDiscordsRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	term, _, _ := console()
-	o := discordsOptions{tableOptions: &tableOptions{t: term, workers: 2, quiet: true},
+	o := discordsOptions{table: &tableOptions{t: term, workers: 2, quiet: true},
 		lengths: discord.Lengths{Min: 5, Max: 9, Step: 1}, top: 1}
 	if _, _, err := o.search(ctx, make([]float64, 100), &discordsPrinter{o: &o}); err == nil || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("stopped: %v", err)

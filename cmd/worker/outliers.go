@@ -33,7 +33,7 @@ const outliersExamples = `  worker outliers measurements.csv
 
 // outliersOptions are the flags of `outliers`.
 type outliersOptions struct {
-	*tableOptions
+	table      *tableOptions
 	n, k       int
 	algorithm  string
 	scale      string
@@ -43,21 +43,21 @@ type outliersOptions struct {
 
 func (t terminal) outliers(ctx context.Context, args []string) int {
 	fs, common := t.tableFlags("outliers", fmt.Sprintf(outliersAbout, outliersOnGPU, outliersTaken), outliersExamples)
-	o := outliersOptions{tableOptions: common}
+	o := outliersOptions{table: common}
 	names := []string{knn.Fastest}
 	for _, a := range knn.Algorithms {
 		names = append(names, a.Name)
 	}
-	fs.StringVar(&o.columns, "columns", "", "columns to compare, separated by commas; by default all of numbers but time and timestamp")
-	fs.StringVar(&o.missing, "missing", "refuse", "rows without a number in some column: refuse the table, or skip them")
+	fs.StringVar(&o.table.columns, "columns", "", "columns to compare, separated by commas; by default all of numbers but time and timestamp")
+	fs.StringVar(&o.table.missing, "missing", "refuse", "rows without a number in some column: refuse the table, or skip them")
 	fs.IntVar(&o.n, "n", 10, "outliers to find")
 	fs.IntVar(&o.k, "k", 10, fmt.Sprintf("nearest rows whose distances are summed, up to %d", knn.MaxK))
 	fs.StringVar(&o.algorithm, "algorithm", knn.Fastest, "one of "+strings.Join(names, ", "))
 	fs.StringVar(&o.scale, "scale", "none", "divide each column by its standard deviation (deviation) or by its range (range), or not (none)")
 	fs.BoolVar(&o.self, "include-self", false, "count a row as its own first neighbour, as the paper's figures do")
-	o.executorFlag(fs)
+	o.table.executorFlag(fs)
 	fs.StringVar(&o.solvingSet, "solving-set", "", "`file` for the rows of the solving set, CSV with the columns searched")
-	if code, done := o.parseFile(fs, args); done {
+	if code, done := o.table.parseFile(fs, args); done {
 		return code
 	}
 	way := -1
@@ -68,19 +68,19 @@ func (t terminal) outliers(ctx context.Context, args []string) int {
 	}
 	switch {
 	case way < 0:
-		return o.bad("-algorithm %q: use one of %s", o.algorithm, strings.Join(names, ", "))
+		return o.table.bad("-algorithm %q: use one of %s", o.algorithm, strings.Join(names, ", "))
 	case o.solvingSet != "" && !strings.HasPrefix(o.algorithm, "SolvingSet"):
-		return o.bad("-solving-set: %s has none; add -algorithm SolvingSet", o.algorithm)
+		return o.table.bad("-solving-set: %s has none; add -algorithm SolvingSet", o.algorithm)
 	case o.n < 1 || o.n > 1_000_000:
-		return o.bad("-n %d: use 1 to 1000000", o.n)
+		return o.table.bad("-n %d: use 1 to 1000000", o.n)
 	case o.k < 1 || o.k > knn.MaxK:
-		return o.bad("-k %d: use 1 to %d", o.k, knn.MaxK)
-	case o.executor == "cuda" && way > 0:
-		return o.bad("-executor cuda: %s runs on the CPU; leave out -algorithm", o.algorithm)
+		return o.table.bad("-k %d: use 1 to %d", o.k, knn.MaxK)
+	case o.table.executor == "cuda" && way > 0:
+		return o.table.bad("-executor cuda: %s runs on the CPU; leave out -algorithm", o.algorithm)
 	case o.scale != "none" && o.scale != "deviation" && o.scale != "range":
-		return o.bad("-scale %q: use none, deviation or range", o.scale)
+		return o.table.bad("-scale %q: use none, deviation or range", o.scale)
 	}
-	if code, ok := o.checkFolders(outputFile{"solving-set", o.solvingSet}); !ok {
+	if code, ok := o.table.checkFolders(outputFile{"solving-set", o.solvingSet}); !ok {
 		return code
 	}
 	if err := o.run(ctx, way-1); err != nil {
@@ -129,11 +129,11 @@ type foundOutlier struct {
 
 // run searches by the algorithm of a number; below 0 by the fastest way.
 func (o *outliersOptions) run(ctx context.Context, way int) error {
-	n, err := o.read(ctx, commas(o.columns), o.rowBytes)
+	n, err := o.table.read(ctx, commas(o.table.columns), o.rowBytes)
 	if err != nil {
 		return err
 	}
-	left, err := o.complete(n)
+	left, err := o.table.complete(n)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (o *outliersOptions) run(ctx context.Context, way int) error {
 // find runs the search and shows its progress.
 func (o *outliersOptions) find(ctx context.Context, x []float64, dim, way int) (top knn.Top, name string, err error) {
 	rows := len(x) / dim
-	gpu, err := o.openGPU(way < 0 && o.takesTable(dim) && (o.executor == "cuda" || rows >= outliersOnGPU), outliersTaken)
+	gpu, err := o.table.openGPU(way < 0 && o.takesTable(dim) && (o.table.executor == "cuda" || rows >= outliersOnGPU), outliersTaken)
 	if err != nil {
 		return top, "", err
 	}
@@ -183,7 +183,7 @@ func (o *outliersOptions) find(ctx context.Context, x []float64, dim, way int) (
 	}
 	p := &table.Progress{Unit: "points"}
 	var points atomic.Int64
-	search := knn.TopParams{N: min(o.n, rows), K: o.k, Self: o.self, Workers: o.workers}
+	search := knn.TopParams{N: min(o.n, rows), K: o.k, Self: o.self, Workers: o.table.workers}
 	search.Stop = func() bool {
 		done := points.Add(1)
 		switch o.algorithm {
@@ -204,14 +204,14 @@ func (o *outliersOptions) find(ctx context.Context, x []float64, dim, way int) (
 	case "BruteForce-SH":
 		p.Total.Store(int64(rows))
 	}
-	defer o.watch(p)()
+	defer o.table.watch(p)()
 	if way >= 0 {
 		a := &knn.Algorithms[way]
 		top, err = a.Find(x, dim, search)
 		return top, a.Name, err
 	}
 	search.Stop = func() bool { return ctx.Err() != nil }
-	run := detectors.NewHelpers(o.workers - 1).Parallel(ctx)
+	run := detectors.NewHelpers(o.table.workers - 1).Parallel(ctx)
 	parallel := func(n int, f func(i int)) {
 		p.Done.Store(0)
 		p.Total.Store(int64(n)) // of one of several phases
@@ -225,7 +225,7 @@ func (o *outliersOptions) find(ctx context.Context, x []float64, dim, way int) (
 		if top, ok, err := o.searchOnGPU(ctx, gpu, x, dim, search, parallel); ok || err != nil {
 			return top, "topn on a GPU", err
 		}
-		o.note("the CPU searches: too many rows are as far from the others, by the float32s of a GPU")
+		o.table.note("the CPU searches: too many rows are as far from the others, by the float32s of a GPU")
 	}
 	return knn.FindFast(x, dim, search, parallel)
 }
@@ -280,20 +280,20 @@ func numbers(x []float64) []string {
 }
 
 func (o *outliersOptions) print(r *outliersResult) error {
-	if o.asJSON {
-		return json.NewEncoder(o.t.out).Encode(r)
+	if o.table.asJSON {
+		return json.NewEncoder(o.table.t.out).Encode(r)
 	}
 	head := append([]string{"rank", "row", "weight"}, r.Columns...)
 	rows := make([][]string, len(r.Outliers))
 	for i, out := range r.Outliers {
 		weight := strconv.FormatFloat(out.Weight, 'g', 7, 64)
-		if o.asCSV {
+		if o.table.asCSV {
 			weight = strconv.FormatFloat(out.Weight, 'g', -1, 64)
 		}
 		rows[i] = append([]string{strconv.Itoa(i + 1), strconv.FormatInt(out.Row, 10), weight}, numbers(out.Values)...)
 	}
-	if o.asCSV {
-		return printCSV(o.t.out, head, rows)
+	if o.table.asCSV {
+		return printCSV(o.table.t.out, head, rows)
 	}
 	what := ""
 	if r.SolvingSet != nil {
@@ -302,7 +302,7 @@ func (o *outliersOptions) print(r *outliersResult) error {
 	if r.Distances > 0 {
 		what += fmt.Sprintf(", %.4g %% of the distances", 100*float64(r.Distances)/float64(r.Rows)/float64(r.Rows-1))
 	}
-	fmt.Fprintf(o.t.out, "%d of %d rows by %s, k=%d, columns %s, in %.3f s%s\n", len(r.Outliers), r.Rows, r.Algorithm, r.K,
+	fmt.Fprintf(o.table.t.out, "%d of %d rows by %s, k=%d, columns %s, in %.3f s%s\n", len(r.Outliers), r.Rows, r.Algorithm, r.K,
 		strings.Join(r.Columns, ", "), r.Seconds, what)
-	return printAligned(o.t.out, head, rows)
+	return printAligned(o.table.t.out, head, rows)
 }

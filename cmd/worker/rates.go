@@ -125,7 +125,7 @@ func (t terminal) ratesAt(ctx context.Context, rate float64, name, format string
 	exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
 	defer exec.Close()
 	began := time.Now()
-	s, err := backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d})
+	s, err := backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d.source})
 	if err == nil && s.Partial != "" {
 		err = errors.New("score: " + s.Partial)
 	}

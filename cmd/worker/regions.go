@@ -35,7 +35,7 @@ const regionsExamples = `  worker regions -map map.svg cases.csv
 
 // regionsOptions are the flags of `regions`.
 type regionsOptions struct {
-	*tableOptions
+	table                 *tableOptions
 	x, y, count, baseline string
 	cells                 string
 	columns, rows         int // of -cells; 0: a cell for each x and y
@@ -63,14 +63,14 @@ const mostDistinct = 100
 
 func (t terminal) regions(ctx context.Context, args []string) int {
 	fs, common := t.tableFlags("regions", regionsAbout, regionsExamples)
-	o := regionsOptions{tableOptions: common}
-	o.columnFlag = "-x, -y, -count or -baseline"
+	o := regionsOptions{table: common}
+	o.table.columnFlag = "-x, -y, -count or -baseline"
 	fs.StringVar(&o.x, "x", "x", "column of the places' x")
 	fs.StringVar(&o.y, "y", "y", "column of the places' y")
 	fs.StringVar(&o.count, "count", "", "column of the counts; by default "+strings.Join(countNames, ", or "))
 	fs.StringVar(&o.baseline, "baseline", "", "column of the baselines, or 1 for the same everywhere; by default "+
 		strings.Join(baselineNames, ", or "))
-	fs.StringVar(&o.missing, "missing", "refuse", "rows without a number in some column: refuse the table, or skip them")
+	fs.StringVar(&o.table.missing, "missing", "refuse", "rows without a number in some column: refuse the table, or skip them")
 	fs.StringVar(&o.cells, "cells", "", "`COLUMNSxROWS` of cells of one size over all places, or each; by default see above")
 	fs.StringVar(&o.model, "model", scan.Models[0], "one of "+strings.Join(scan.Models, ", "))
 	fs.Float64Var(&o.variance, "variance", 1, "variance of a value, of -model normal")
@@ -82,14 +82,14 @@ func (t terminal) regions(ctx context.Context, args []string) int {
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the random maps")
 	fs.BoolVar(&o.learnt, "learnt", false, "the baselines are counts of earlier times, and as uncertain as counts are")
 	fs.StringVar(&o.picture, "map", "", "`file` for a map, SVG")
-	o.executorFlag(fs)
-	if code, done := o.parseFile(fs, args); done {
+	o.table.executorFlag(fs)
+	if code, done := o.table.parseFile(fs, args); done {
 		return code
 	}
 	if code := o.check(); code != exitOK {
 		return code
 	}
-	if code, ok := o.checkFolders(outputFile{"map", o.picture}); !ok {
+	if code, ok := o.table.checkFolders(outputFile{"map", o.picture}); !ok {
 		return code
 	}
 	if err := o.run(ctx); err != nil {
@@ -102,24 +102,24 @@ func (o *regionsOptions) check() int {
 	if o.cells != "" && o.cells != "each" {
 		if _, err := fmt.Sscanf(o.cells+" ", "%dx%d ", &o.columns, &o.rows); err != nil || o.columns < 1 || o.rows < 1 ||
 			o.columns > scan.MaxCells/o.rows {
-			return o.bad("-cells %q: write it as 64x48, with up to %d cells, or each", o.cells, scan.MaxCells)
+			return o.table.bad("-cells %q: write it as 64x48, with up to %d cells, or each", o.cells, scan.MaxCells)
 		}
 	}
 	switch {
 	case !slices.Contains(scan.Models, o.model):
-		return o.bad("-model %q: use one of %s", o.model, strings.Join(scan.Models, ", "))
+		return o.table.bad("-model %q: use one of %s", o.model, strings.Join(scan.Models, ", "))
 	case !slices.Contains(directions, o.direction):
-		return o.bad("-direction %q: use one of %s", o.direction, strings.Join(directions, ", "))
+		return o.table.bad("-direction %q: use one of %s", o.direction, strings.Join(directions, ", "))
 	case !(o.variance > 0) || math.IsInf(o.variance, 0):
-		return o.bad("-variance %v: use a number above 0", o.variance)
+		return o.table.bad("-variance %v: use a number above 0", o.variance)
 	case o.top < 1 || o.top > 1000:
-		return o.bad("-top %d: use 1 to 1000", o.top)
+		return o.table.bad("-top %d: use 1 to 1000", o.top)
 	case o.replicates < 0 || o.replicates > 1_000_000:
-		return o.bad("-replicates %d: use 0 to 1000000", o.replicates)
+		return o.table.bad("-replicates %d: use 0 to 1000000", o.replicates)
 	case o.maxRows < 0 || o.maxColumns < 0:
-		return o.bad("-max-rows and -max-columns are at least 0")
+		return o.table.bad("-max-rows and -max-columns are at least 0")
 	case o.learnt && o.model != "poisson":
-		return o.bad("-learnt: baselines are learnt with -model poisson alone")
+		return o.table.bad("-learnt: baselines are learnt with -model poisson alone")
 	}
 	return exitOK
 }
@@ -160,11 +160,11 @@ func (o *regionsOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := o.read(ctx, columns, o.rowBytes)
+	n, err := o.table.read(ctx, columns, o.rowBytes)
 	if err != nil {
 		return err
 	}
-	left, err := o.complete(n)
+	left, err := o.table.complete(n)
 	if err != nil {
 		return err
 	}
@@ -207,14 +207,14 @@ func (o *regionsOptions) rowBytes(columns int) int64 {
 // cellBytes is the memory of a cell: its place on the map, the sums of the search, and a random map for each core.
 func (o *regionsOptions) cellBytes() int64 {
 	if o.replicates > 0 {
-		return 96 + 32*int64(o.workers)
+		return 96 + 32*int64(o.table.workers)
 	}
 	return 72
 }
 
 // named returns the columns to read: x, y, the count, and the baseline if there is one.
 func (o *regionsOptions) named() ([]string, error) {
-	have, err := table.NumberColumns(o.file)
+	have, err := table.NumberColumns(o.table.file)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (o *regionsOptions) named() ([]string, error) {
 				return u, nil
 			}
 		}
-		return "", fmt.Errorf("regions: %s: no column is called %s: name it with %s; columns of numbers are %s", o.file,
+		return "", fmt.Errorf("regions: %s: no column is called %s: name it with %s; columns of numbers are %s", o.table.file,
 			strings.Join(usual, " or "), flag, strings.Join(have, ", "))
 	}
 	count, err := find(o.count, countNames, "-count")
@@ -318,9 +318,9 @@ func (o *regionsOptions) mapOf(n *table.Numbers) (*cellMap, error) {
 		}
 	}
 	cells := m.x.count * m.y.count
-	if bytes := int64(cells)*o.cellBytes() + int64(n.Rows())*o.rowBytes(len(n.Names)); o.memory > 0 && bytes > int64(o.memory) {
+	if bytes := int64(cells)*o.cellBytes() + int64(n.Rows())*o.rowBytes(len(n.Names)); o.table.memory > 0 && bytes > int64(o.table.memory) {
 		return nil, fmt.Errorf("regions: %s: %d x %d cells take %d MiB, more than %d: use fewer with -cells, or allow more with -memory",
-			n.Path, m.x.count, m.y.count, bytes>>20, o.memory>>20)
+			n.Path, m.x.count, m.y.count, bytes>>20, o.table.memory>>20)
 	}
 	counts, baselines := make([]float64, cells), make([]float64, cells)
 	m.places = make([]int, cells)
@@ -399,9 +399,9 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 		family, unit = scan.Exponential{}, 1
 	}
 	if err := m.grid.Check(family); err != nil {
-		return nil, fmt.Errorf("regions: %s: a cell is all rows of one x and y: %w", o.file, err)
+		return nil, fmt.Errorf("regions: %s: a cell is all rows of one x and y: %w", o.table.file, err)
 	}
-	gpu, err := o.openGPU(o.takesMap(m.grid), regionsTaken)
+	gpu, err := o.table.openGPU(o.takesMap(m.grid), regionsTaken)
 	if err != nil {
 		return nil, fmt.Errorf("regions: %w", err)
 	}
@@ -409,8 +409,8 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 		defer gpu.Close()
 	}
 	p := &table.Progress{Unit: "rows of cells"}
-	stop := o.watch(p)
-	run := detectors.NewHelpers(o.workers - 1).Parallel(ctx)
+	stop := o.table.watch(p)
+	run := detectors.NewHelpers(o.table.workers - 1).Parallel(ctx)
 	parallel := func(n int, f func(i int)) {
 		p.Done.Store(0)
 		p.Total.Store(int64(n))
@@ -440,15 +440,15 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 	case o.replicates == 0 || ctx.Err() != nil || len(found) == 0:
 	case gpu != nil:
 		if values == nil {
-			o.note(noMaps, o.model)
+			o.table.note(noMaps, o.model)
 		}
 	default:
 		maps, err := scan.NewReplicates(m.grid, family, o.seed, o.learnt)
 		if err != nil {
-			o.note(noMaps, o.model)
+			o.table.note(noMaps, o.model)
 		} else {
 			p = &table.Progress{Unit: "random maps"}
-			defer o.watch(p)()
+			defer o.table.watch(p)()
 			values = maps.PValues(family, options, found, o.replicates, parallel)
 		}
 	}
@@ -472,12 +472,12 @@ func (o *regionsOptions) find(ctx context.Context, m *cellMap) ([]foundRegion, e
 }
 
 func (o *regionsOptions) print(r *regionsResult) error {
-	if o.asJSON {
-		return json.NewEncoder(o.t.out).Encode(r)
+	if o.table.asJSON {
+		return json.NewEncoder(o.table.t.out).Encode(r)
 	}
 	head := []string{"rank", "x from", "x to", "y from", "y to", "places", "observed", "expected", "baseline", "ratio", "p"}
 	digits := 6
-	if o.asCSV {
+	if o.table.asCSV {
 		digits = -1
 		for i := range head {
 			head[i] = strings.ReplaceAll(head[i], " ", "_")
@@ -496,16 +496,16 @@ func (o *regionsOptions) print(r *regionsResult) error {
 		}
 		rows[i] = append(row, p)
 	}
-	if o.asCSV {
-		return printCSV(o.t.out, head, rows)
+	if o.table.asCSV {
+		return printCSV(o.table.t.out, head, rows)
 	}
-	fmt.Fprintf(o.t.out, "%d rows in %d x %d cells, %g observed of a baseline of %g, %s, %s, in %.3f s\n", r.Rows, r.Columns, r.CellRows,
+	fmt.Fprintf(o.table.t.out, "%d rows in %d x %d cells, %g observed of a baseline of %g, %s, %s, in %.3f s\n", r.Rows, r.Columns, r.CellRows,
 		r.Observed, r.Baseline, r.Model, r.Direction, r.Seconds)
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(o.t.out, "no rectangle deviates from the map's rate in this direction")
+		_, err := fmt.Fprintln(o.table.t.out, "no rectangle deviates from the map's rate in this direction")
 		return err
 	}
-	return printAligned(o.t.out, head, rows)
+	return printAligned(o.table.t.out, head, rows)
 }
 
 const noMaps = "no p-values: the model %s has no random maps"
@@ -518,7 +518,7 @@ func (o *regionsOptions) draw(w io.Writer, m *cellMap, r *regionsResult) error {
 	g := m.grid
 	by := (max(g.Rows, g.Cols) + mostDrawn - 1) / mostDrawn // cells a side that are drawn as one
 	rate := r.Observed * m.countUnit / (r.Baseline * m.baselineUnit)
-	c := &chart.Chart{Title: fmt.Sprintf("%s: counts relative to the expected ones, blue a quarter to red four times", o.file),
+	c := &chart.Chart{Title: fmt.Sprintf("%s: counts relative to the expected ones, blue a quarter to red four times", o.table.file),
 		X: fmt.Sprintf("%s, %g to %g, in cells", o.x, first(m.x.span(0, g.Cols-1)), second(m.x.span(0, g.Cols-1))),
 		Y: fmt.Sprintf("%s, %g to %g", o.y, first(m.y.span(0, g.Rows-1)), second(m.y.span(0, g.Rows-1))), Height: 640}
 	c.Cells((g.Cols+by-1)/by, (g.Rows+by-1)/by, func(column, row int) float64 {

@@ -93,7 +93,7 @@ func (t terminal) score(ctx context.Context, args []string) int {
 	exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
 	defer exec.Close()
 	began := time.Now()
-	s, err := backtest.Run(ctx, &backtest.Config{State: set.state, Executor: exec, Source: set})
+	s, err := backtest.Run(ctx, &backtest.Config{State: set.state, Executor: exec, Source: set.source})
 	if err == nil && s.Partial != "" {
 		err = fmt.Errorf("score: %s", s.Partial)
 	}
@@ -116,7 +116,7 @@ func (t terminal) score(ctx context.Context, args []string) int {
 
 // dataSet is a labelled data set with the settings of its runs.
 type dataSet struct {
-	*backtest.DataSet
+	source  *backtest.DataSet
 	name    string
 	dim     int            // the most values of a sample
 	config  *config.Config // of its first series, as is state
@@ -226,7 +226,7 @@ func newDataSetBy(
 			d.config, d.state = c, states[dim]
 		}
 	}
-	d.DataSet = backtest.NewDataSet(kept, format, topic, states)
+	d.source = backtest.NewDataSet(kept, format, topic, states)
 	return d, nil
 }
 
@@ -266,7 +266,7 @@ func (d *dataSet) changed(detector string) string {
 
 // results returns the measures of a run and the time that it took.
 func (d *dataSet) results(s *backtest.Summary, took time.Duration) []quality.Result {
-	lines := d.Measures()
+	lines := d.source.Measures()
 	for i := range lines {
 		l := &lines[i]
 		l.Set, l.Seconds = d.name, took.Seconds()

@@ -46,9 +46,9 @@ func (t terminal) lessons(ctx context.Context, dir, match string, least int, fie
 			}
 		}
 		log := backtest.NewLog(set, spans, originals)
-		d.Changes = log.Record
+		d.source.Changes = log.Record
 		exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
-		_, err = backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d})
+		_, err = backtest.Run(ctx, &backtest.Config{State: d.state, Executor: exec, Source: d.source})
 		return log, errors.Join(err, ctx.Err(), exec.Close())
 	}
 	log, err := run(set, make([][]quality.Span, len(set)))

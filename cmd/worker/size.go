@@ -36,7 +36,7 @@ const sizeExamples = `  worker size -config plant.yaml -series 100000 -rate 1
 
 // sizeOptions are the flags of `size`.
 type sizeOptions struct {
-	size.Ask
+	ask     size.Ask
 	samples int
 	key     string
 	memory  config.ByteSize
@@ -46,14 +46,14 @@ type sizeOptions struct {
 func (t terminal) size(ctx context.Context, args []string) int {
 	fs := t.flags("size", sizeAbout, sizeExamples)
 	o := sizeOptions{memory: 16 << 30}
-	fs.IntVar(&o.Series, "series", 0, "series of the fleet; needed")
-	fs.Float64Var(&o.Rate, "rate", 1, "samples a second of a series")
-	fs.Float64Var(&o.RecordBytes, "record-bytes", 100, "bytes of an input record, as the brokers have it")
-	fs.Float64Var(&o.Batch, "batch", 10, "records that a producer sends together to a partition: more with linger.ms")
+	fs.IntVar(&o.ask.Series, "series", 0, "series of the fleet; needed")
+	fs.Float64Var(&o.ask.Rate, "rate", 1, "samples a second of a series")
+	fs.Float64Var(&o.ask.RecordBytes, "record-bytes", 100, "bytes of an input record, as the brokers have it")
+	fs.Float64Var(&o.ask.Batch, "batch", 10, "records that a producer sends together to a partition: more with linger.ms")
 	fs.StringVar(&o.key, "key", "line-1/press-000001", "a series key like the fleet's; its end becomes a number")
-	fs.IntVar(&o.Partitions, "partitions", 0, "partitions of the input topic; 0: propose a number")
+	fs.IntVar(&o.ask.Partitions, "partitions", 0, "partitions of the input topic; 0: propose a number")
 	fs.IntVar(&o.samples, "samples", 0, "samples that each series has had; 0: until its state grows no more")
-	fs.Float64Var(&o.Cores, "cores", 4, "cores of a worker")
+	fs.Float64Var(&o.ask.Cores, "cores", 4, "cores of a worker")
 	fs.Func("memory", "memory limit of a worker; default 16GiB", func(text string) error { return o.memory.UnmarshalText([]byte(text)) })
 	fs.BoolVar(&o.asJSON, "json", false, "print one JSON object a line")
 	if code, done := parse(fs, args); done {
@@ -79,7 +79,7 @@ func (t terminal) size(ctx context.Context, args []string) int {
 	if err != nil {
 		return t.fail(err)
 	}
-	if err := o.print(t.out, size.Plan(&o.Ask, costs)); err != nil {
+	if err := o.print(t.out, size.Plan(&o.ask, costs)); err != nil {
 		return t.fail(err)
 	}
 	return exitOK
@@ -92,13 +92,13 @@ func (o *sizeOptions) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(o.Series < 1 || o.Series > 1e9, "-series %d: use 1 to 1000000000", o.Series)
-	bad(!(o.Rate >= 1e-6 && o.Rate <= 1e6), "-rate %v: use 0.000001 to 1000000", o.Rate)
-	bad(!(o.RecordBytes >= 1 && o.RecordBytes <= 1<<30), "-record-bytes %v: use 1 to 1073741824", o.RecordBytes)
-	bad(!(o.Batch >= 1 && o.Batch <= 1e6), "-batch %v: use 1 to 1000000", o.Batch)
-	bad(!(o.Cores >= 1 && o.Cores <= 4096), "-cores %v: use 1 to 4096", o.Cores)
+	bad(o.ask.Series < 1 || o.ask.Series > 1e9, "-series %d: use 1 to 1000000000", o.ask.Series)
+	bad(!(o.ask.Rate >= 1e-6 && o.ask.Rate <= 1e6), "-rate %v: use 0.000001 to 1000000", o.ask.Rate)
+	bad(!(o.ask.RecordBytes >= 1 && o.ask.RecordBytes <= 1<<30), "-record-bytes %v: use 1 to 1073741824", o.ask.RecordBytes)
+	bad(!(o.ask.Batch >= 1 && o.ask.Batch <= 1e6), "-batch %v: use 1 to 1000000", o.ask.Batch)
+	bad(!(o.ask.Cores >= 1 && o.ask.Cores <= 4096), "-cores %v: use 1 to 4096", o.ask.Cores)
 	bad(o.memory < 128<<20, "-memory %v: use 128MiB or more", o.memory)
-	bad(o.Partitions < 0 || o.Partitions > 100_000, "-partitions %d: use 0 to 100000", o.Partitions)
+	bad(o.ask.Partitions < 0 || o.ask.Partitions > 100_000, "-partitions %d: use 0 to 100000", o.ask.Partitions)
 	bad(o.samples < 0 || o.samples > 1<<20, "-samples %d: use 0 to 1048576", o.samples)
 	bad(o.key == "" || len(o.key) > 1024, "-key has %d bytes: use 1 to 1024", len(o.key))
 	return errors.Join(errs...)
@@ -120,15 +120,15 @@ func (o *sizeOptions) measure(ctx context.Context, c *config.Config) (costs *siz
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
 	preset, _ := c.Expanded()
-	o.PerRecord, o.Preset, o.Memory = max(1, len(c.Series())), preset, float64(o.memory)
-	o.Session, o.Rekey, o.GPUMemory = c.Group.SessionTimeout, c.Cycle.Rekey, float64(c.GPU.Memory)
-	o.Machine = fmt.Sprintf("GOMAXPROCS=%d, %s/%s", runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)
+	o.ask.PerRecord, o.ask.Preset, o.ask.Memory = max(1, len(c.Series())), preset, float64(o.memory)
+	o.ask.Session, o.ask.Rekey, o.ask.GPUMemory = c.Group.SessionTimeout, c.Cycle.Rekey, float64(c.GPU.Memory)
+	o.ask.Machine = fmt.Sprintf("GOMAXPROCS=%d, %s/%s", runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)
 	m := size.Options{
-		State: state, Executor: exec, Topic: "sensors", Key: o.key, Series: o.Series, Rate: o.Rate, Samples: o.samples,
+		State: state, Executor: exec, Topic: "sensors", Key: o.key, Series: o.ask.Series, Rate: o.ask.Rate, Samples: o.samples,
 		Outputs: c.OutputTopics(), Runs: c.Output.ScoresFormat == "runs", Numbered: c.AnyReadings(),
 		AtLeastOnce: c.Cycle.Guarantee == "at_least_once", Codec: codec, BatchBytes: int(c.Output.MaxMessage),
 		Commit: c.Cycle.CommitInterval, Replay: c.Cycle.ReplayLimit,
-		Chunk:   int(min(16_384, max(1, float64(c.Fetch.PartitionBytes)/o.RecordBytes*float64(o.PerRecord)))),
+		Chunk:   int(min(16_384, max(1, float64(c.Fetch.PartitionBytes)/o.ask.RecordBytes*float64(o.ask.PerRecord)))),
 		Fetched: int64(c.Fetch.PartitionBytes), Memory: 1 << 30,
 	}
 	if limit := config.MemoryLimit(); limit > 0 {

@@ -16,13 +16,13 @@ func leavesOf(s *schemas.Schema) (func([]byte, *schemas.Leaves) error, error) {
 		return nil, fmt.Errorf("not an Avro schema: %w", err)
 	}
 	return func(body []byte, out *schemas.Leaves) error {
-		r := leafReader{textReader{FieldReader: NewFieldReader(body)}, out}
+		r := leafReader{textReader{fields: NewFieldReader(body)}, out}
 		r.value(root, "", 0)
 		switch {
-		case r.st != statusOK:
-			return fmt.Errorf("byte %d: %w", r.pos, statusErrors[r.st].err)
-		case r.pos != len(body) && !out.Cut:
-			return fmt.Errorf("byte %d: %d bytes behind the record's end", r.pos, len(body)-r.pos)
+		case r.text.fields.st != statusOK:
+			return fmt.Errorf("byte %d: %w", r.text.fields.pos, statusErrors[r.text.fields.st].err)
+		case r.text.fields.pos != len(body) && !out.Cut:
+			return fmt.Errorf("byte %d: %d bytes behind the record's end", r.text.fields.pos, len(body)-r.text.fields.pos)
 		}
 		return nil
 	}, nil
@@ -30,65 +30,65 @@ func leavesOf(s *schemas.Schema) (func([]byte, *schemas.Leaves) error, error) {
 
 // leafReader collects the values of a record.
 type leafReader struct {
-	textReader
-	out *schemas.Leaves
+	text textReader
+	out  *schemas.Leaves
 }
 
 func (r *leafReader) add(path string, v schemas.Leaf) {
-	if r.st == statusOK {
+	if r.text.fields.st == statusOK {
 		r.out.Add(path, v)
 	}
 }
 
 // value reads a value of a type and all in it.
 func (r *leafReader) value(n *node, path string, depth int) {
-	if r.st != statusOK || r.out.Cut {
+	if r.text.fields.st != statusOK || r.out.Cut {
 		return
 	}
 	if depth > maxDepth {
-		r.st = statusDeep
+		r.text.fields.st = statusDeep
 		return
 	}
 	switch n.kind {
 	case kindNull:
 		r.add(path, schemas.Leaf{Kind: schemas.LeafNull})
 	case kindBoolean:
-		b := r.bytes(1)
+		b := r.text.bytes(1)
 		if b != nil && b[0] > 1 {
-			r.st = statusIndex
+			r.text.fields.st = statusIndex
 		}
 		if b != nil {
 			r.add(path, schemas.Leaf{Kind: schemas.LeafBool, Int: int64(b[0]), Float: float64(b[0])})
 		}
 	case kindInt:
-		r.integer(n, path, int64(r.Int()))
+		r.integer(n, path, int64(r.text.fields.Int()))
 	case kindLong:
-		r.integer(n, path, r.Long())
+		r.integer(n, path, r.text.fields.Long())
 	case kindFloat:
-		if b := r.bytes(4); b != nil {
+		if b := r.text.bytes(4); b != nil {
 			r.add(path, schemas.Leaf{Kind: schemas.LeafFloat, Float: float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))})
 		}
 	case kindDouble:
-		r.add(path, schemas.Leaf{Kind: schemas.LeafFloat, Float: r.Double()})
+		r.add(path, schemas.Leaf{Kind: schemas.LeafFloat, Float: r.text.fields.Double()})
 	case kindString:
-		r.add(path, schemas.Leaf{Kind: schemas.LeafText, Text: string(r.Text())})
+		r.add(path, schemas.Leaf{Kind: schemas.LeafText, Text: string(r.text.fields.Text())})
 	case kindBytes:
-		r.raw(n, path, r.Text())
+		r.raw(n, path, r.text.fields.Text())
 	case kindFixed:
-		r.raw(n, path, r.bytes(n.size))
+		r.raw(n, path, r.text.bytes(n.size))
 	case kindEnum:
-		if i := r.Index(len(n.symbols)); r.st == statusOK {
+		if i := r.text.fields.Index(len(n.symbols)); r.text.fields.st == statusOK {
 			r.add(path, schemas.Leaf{Kind: schemas.LeafText, Text: n.symbols[i]})
 		}
 	case kindUnion:
-		if i := r.Index(len(n.branches)); r.st == statusOK {
+		if i := r.text.fields.Index(len(n.branches)); r.text.fields.st == statusOK {
 			r.value(n.branches[i], path, depth+1)
 		}
 	case kindRecord:
 		if n.decimal() {
 			var b []byte
 			var scale int32
-			if b, scale, r.pos, r.st = scaled(r.buf, r.pos, n); r.st == statusOK {
+			if b, scale, r.text.fields.pos, r.text.fields.st = scaled(r.text.fields.buf, r.text.fields.pos, n); r.text.fields.st == statusOK {
 				r.decimal(path, b, int(scale))
 			}
 			return
@@ -148,23 +148,23 @@ func (r *leafReader) raw(n *node, path string, b []byte) {
 
 // items reads the blocks of an array or of a map.
 func (r *leafReader) items(n *node, path string, depth int) {
-	for r.st == statusOK && !r.out.Cut {
-		count := r.Long()
+	for r.text.fields.st == statusOK && !r.out.Cut {
+		count := r.text.fields.Long()
 		if count < 0 { // the block's size in bytes follows
-			r.Long()
+			r.text.fields.Long()
 			count = -count
 		}
 		if count == 0 {
 			return
 		}
-		for ; count != 0 && r.st == statusOK && !r.out.Cut; count-- {
-			at, start := path, r.pos
+		for ; count != 0 && r.text.fields.st == statusOK && !r.out.Cut; count-- {
+			at, start := path, r.text.fields.pos
 			if n.kind == kindMap {
-				at = schemas.Under(path, string(r.Text()))
+				at = schemas.Under(path, string(r.text.fields.Text()))
 			} else {
 				r.out.Next()
 			}
-			if r.value(n.items, at, depth+1); r.pos == start { // items without content: the count could be any
+			if r.value(n.items, at, depth+1); r.text.fields.pos == start { // items without content: the count could be any
 				break
 			}
 		}

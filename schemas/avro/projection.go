@@ -171,7 +171,7 @@ type want struct {
 
 // place returns where the values of a want are.
 func (c *compiler) place(w want) (slot, n int32) {
-	s := &c.layout.Sinks[w.sink]
+	s := &c.projection.layout.Sinks[w.sink]
 	if w.item < 0 {
 		return int32(s.Slot), int32(s.N)
 	}
@@ -185,32 +185,32 @@ func (c *compiler) missing(w want) {
 }
 
 type compiler struct {
-	*projection
-	saves  int // places of saved positions in use
-	sealed int // jumps lead to here: nothing behind is merged with what is before
+	projection *projection
+	saves      int // places of saved positions in use
+	sealed     int // jumps lead to here: nothing behind is merged with what is before
 }
 
 func (c *compiler) emit(in inst) int {
-	c.code = append(c.code, in)
-	return len(c.code) - 1
+	c.projection.code = append(c.projection.code, in)
+	return len(c.projection.code) - 1
 }
 
 func (c *compiler) node(n *node) int32 {
-	c.nodes = append(c.nodes, n)
-	return int32(len(c.nodes) - 1)
+	c.projection.nodes = append(c.projection.nodes, n)
+	return int32(len(c.projection.nodes) - 1)
 }
 
 func (c *compiler) name(path string) int32 {
-	if n := len(c.names); n > 0 && c.names[n-1] == path {
+	if n := len(c.projection.names); n > 0 && c.projection.names[n-1] == path {
 		return int32(n - 1)
 	}
-	c.names = append(c.names, path)
-	return int32(len(c.names) - 1)
+	c.projection.names = append(c.projection.names, path)
+	return int32(len(c.projection.names) - 1)
 }
 
 // value emits the code for one value of type n, called path in messages.
 func (c *compiler) value(n *node, wants []want, path string, depth int) error {
-	if len(c.code) > maxCode || depth > maxDepth {
+	if len(c.projection.code) > maxCode || depth > maxDepth {
 		return errTooLarge
 	}
 	if len(wants) == 0 {
@@ -288,15 +288,15 @@ func (c *compiler) pass(n *node, wants []want, path string, depth int) error {
 
 // records emits the code for an array of records, one program for each of its items.
 func (c *compiler) records(n *node, wants []want, path string, depth int) error {
-	ref := len(c.rows)
-	c.rows = append(c.rows, rowsWalk{})
+	ref := len(c.projection.rows)
+	c.projection.rows = append(c.projection.rows, rowsWalk{})
 	r := rowsWalk{node: n}
 	for _, w := range wants {
 		r.sinks = append(r.sinks, w.sink)
 	}
 	c.emit(inst{op: opRows, ref: int32(ref), name: c.name(path)})
 	for i := range wants[0].count {
-		r.pcs = append(r.pcs, int32(len(c.code)))
+		r.pcs = append(r.pcs, int32(len(c.projection.code)))
 		inner := make([]want, len(wants))
 		for j, w := range wants {
 			inner[j] = want{sink: w.sink, segs: w.segs, item: i}
@@ -306,8 +306,8 @@ func (c *compiler) records(n *node, wants []want, path string, depth int) error 
 		}
 		c.emit(inst{op: opReturn})
 	}
-	r.end = int32(len(c.code))
-	c.rows[ref] = r
+	r.end = int32(len(c.projection.code))
+	c.projection.rows[ref] = r
 	return nil
 }
 
@@ -337,12 +337,12 @@ func under(path, name string) string {
 }
 
 func (c *compiler) union(n *node, wants []want, path string, depth int) error {
-	table := len(c.jumps)
-	c.jumps = append(c.jumps, make([]int32, len(n.branches))...)
+	table := len(c.projection.jumps)
+	c.projection.jumps = append(c.projection.jumps, make([]int32, len(n.branches))...)
 	c.emit(inst{op: opUnion, n: int32(len(n.branches)), ref: int32(table), name: c.name(path)})
 	var exits []int
 	for i, b := range n.branches {
-		c.jumps[table+i] = int32(len(c.code))
+		c.projection.jumps[table+i] = int32(len(c.projection.code))
 		if err := c.value(b, wants, path, depth+1); err != nil {
 			return err
 		}
@@ -351,9 +351,9 @@ func (c *compiler) union(n *node, wants []want, path string, depth int) error {
 		}
 	}
 	for _, pc := range exits {
-		c.code[pc].n = int32(len(c.code))
+		c.projection.code[pc].n = int32(len(c.projection.code))
 	}
-	c.sealed = len(c.code)
+	c.sealed = len(c.projection.code)
 	return nil
 }
 
@@ -361,7 +361,7 @@ func (c *compiler) entries(n *node, wants []want, path string, depth int) error 
 	m := mapWalk{node: n}
 	var inner [][]want
 	for _, w := range wants {
-		switch s := &c.layout.Sinks[w.sink]; s.Role {
+		switch s := &c.projection.layout.Sinks[w.sink]; s.Role {
 		case schemas.RoleValue:
 			c.missing(w)
 		case schemas.RoleReadings, schemas.RoleOperand: // without its entry there are none
@@ -385,20 +385,20 @@ func (c *compiler) entries(n *node, wants []want, path string, depth int) error 
 	c.projection.maps = append(c.projection.maps, mapWalk{})
 	c.emit(inst{op: opMap, ref: int32(ref), name: c.name(path)})
 	for i, key := range m.keys {
-		m.pcs = append(m.pcs, int32(len(c.code)))
+		m.pcs = append(m.pcs, int32(len(c.projection.code)))
 		if err := c.value(n.items, inner[i], under(path, key), depth+1); err != nil {
 			return err
 		}
 		c.emit(inst{op: opReturn})
 	}
-	m.end = int32(len(c.code))
+	m.end = int32(len(c.projection.code))
 	c.projection.maps[ref] = m
 	return nil
 }
 
 // absent emits the code for a null on the way of a path.
 func (c *compiler) absent(w want, path string) {
-	s := &c.layout.Sinks[w.sink]
+	s := &c.projection.layout.Sinks[w.sink]
 	switch s.Role {
 	case schemas.RoleValue:
 		c.missing(w)
@@ -418,13 +418,13 @@ var typeFault = [...]schemas.Fault{
 }
 
 func (c *compiler) wrongType(w want, path string) {
-	c.fault(w, typeFault[c.layout.Sinks[w.sink].Role], path)
+	c.fault(w, typeFault[c.projection.layout.Sinks[w.sink].Role], path)
 }
 
 // fault emits the code for a fault that the types of a branch make. A value is missing, too: in an item of an array of readings
 // that may be all (Reading.Fail).
 func (c *compiler) fault(w want, f schemas.Fault, path string) {
-	switch c.layout.Sinks[w.sink].Role {
+	switch c.projection.layout.Sinks[w.sink].Role {
 	case schemas.RoleOperand: // it stays missing
 		return
 	case schemas.RoleValue:
@@ -435,21 +435,21 @@ func (c *compiler) fault(w want, f schemas.Fault, path string) {
 
 // leaf emits the reading of one value.
 func (c *compiler) leaf(n *node, w want, path string) error {
-	s := &c.layout.Sinks[w.sink]
+	s := &c.projection.layout.Sinks[w.sink]
 	in := inst{slot: int32(s.Slot), sink: w.sink, name: c.name(path)}
 	inner, null := n.optional()
 	switch s.Role {
 	case schemas.RoleKey:
 		in.op = opKeyPart
-		if c.layout.KeyParts == 1 && (n.kind == kindString || n.kind == kindBytes && n.logical == logicalNone) {
+		if c.projection.layout.KeyParts == 1 && (n.kind == kindString || n.kind == kindBytes && n.logical == logicalNone) {
 			in.op = opKeyText
 		}
 	case schemas.RoleTime:
 		in.op = opTime
 		if n.kind == kindLong && n.logical != logicalTimeOfDay {
-			if k := clockOf(n, c.layout.Unit); k.Divide == 1 {
-				in.op, in.ref = opTimeLong, int32(len(c.clocks))
-				c.clocks = append(c.clocks, k)
+			if k := clockOf(n, c.projection.layout.Unit); k.Divide == 1 {
+				in.op, in.ref = opTimeLong, int32(len(c.projection.clocks))
+				c.projection.clocks = append(c.projection.clocks, k)
 			}
 		}
 	case schemas.RoleOperand:
@@ -457,10 +457,10 @@ func (c *compiler) leaf(n *node, w want, path string) error {
 	case schemas.RoleReadings:
 		in.op = opItems
 		if a := n.array(); a != nil {
-			if c.items != nil && c.items != a.items {
+			if c.projection.items != nil && c.projection.items != a.items {
 				return errArrays
 			}
-			c.items = a.items
+			c.projection.items = a.items
 		}
 	case schemas.RoleValue:
 		in.op = opNumber
@@ -533,7 +533,7 @@ func (n *node) optional() (inner *node, null int) {
 // skip emits the skipping of one value, merged with the instruction before
 // where that skips the same.
 func (c *compiler) skip(n *node, path string, depth int) {
-	if n.kind == kindRecord && len(c.code) < maxCode/2 && depth < maxDepth/4 {
+	if n.kind == kindRecord && len(c.projection.code) < maxCode/2 && depth < maxDepth/4 {
 		for i := range n.fields {
 			c.skip(n.fields[i].typ, under(path, n.fields[i].name), depth+1)
 		}
@@ -567,15 +567,15 @@ func (c *compiler) skip(n *node, path string, depth int) {
 	default:
 		in.op = opSkipNode
 	}
-	if last := len(c.code) - 1; last >= c.sealed && c.code[last].op == in.op && c.code[last].at == in.at {
+	if last := len(c.projection.code) - 1; last >= c.sealed && c.projection.code[last].op == in.op && c.projection.code[last].at == in.at {
 		switch in.op {
 		case opSkipFixed:
-			if c.code[last].n < 1<<28 {
-				c.code[last].n += in.n
+			if c.projection.code[last].n < 1<<28 {
+				c.projection.code[last].n += in.n
 				return
 			}
 		case opSkipText, opSkipLong:
-			c.code[last].n++
+			c.projection.code[last].n++
 			return
 		}
 	}

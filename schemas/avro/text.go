@@ -21,28 +21,28 @@ func Text(s *schemas.Schema, body []byte) (lines []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("not an Avro schema: %w", err)
 	}
-	t := textReader{FieldReader: NewFieldReader(body)}
+	t := textReader{fields: NewFieldReader(body)}
 	t.value(root, "", 0)
 	switch {
-	case t.st != statusOK:
-		err = fmt.Errorf("byte %d, %s: %w", t.pos, t.at, statusErrors[t.st].err)
+	case t.fields.st != statusOK:
+		err = fmt.Errorf("byte %d, %s: %w", t.fields.pos, t.at, statusErrors[t.fields.st].err)
 	case len(t.lines) >= maxTextLines:
-		err = fmt.Errorf("byte %d: the rest is left out", t.pos)
-	case t.pos != len(body):
-		err = fmt.Errorf("byte %d: %d bytes behind the record's end", t.pos, len(body)-t.pos)
+		err = fmt.Errorf("byte %d: the rest is left out", t.fields.pos)
+	case t.fields.pos != len(body):
+		err = fmt.Errorf("byte %d: %d bytes behind the record's end", t.fields.pos, len(body)-t.fields.pos)
 	}
 	return t.lines, err
 }
 
 // textReader writes the values of a record.
 type textReader struct {
-	*FieldReader
-	lines []string
-	at    string // path and type of the value that is being read
+	fields *FieldReader
+	lines  []string
+	at     string // path and type of the value that is being read
 }
 
 func (t *textReader) put(path, format string, args ...any) {
-	if t.st != statusOK {
+	if t.fields.st != statusOK {
 		return
 	}
 	if path != "" {
@@ -53,23 +53,23 @@ func (t *textReader) put(path, format string, args ...any) {
 
 // bytes reads n bytes.
 func (t *textReader) bytes(n int) []byte {
-	if t.st == statusOK && len(t.buf)-t.pos < n {
-		t.st = statusTruncated
+	if t.fields.st == statusOK && len(t.fields.buf)-t.fields.pos < n {
+		t.fields.st = statusTruncated
 	}
-	if t.st != statusOK {
+	if t.fields.st != statusOK {
 		return nil
 	}
-	t.pos += n
-	return t.buf[t.pos-n : t.pos]
+	t.fields.pos += n
+	return t.fields.buf[t.fields.pos-n : t.fields.pos]
 }
 
 // value reads a value of a type and all in it.
 func (t *textReader) value(n *node, path string, depth int) {
-	if t.st != statusOK || len(t.lines) >= maxTextLines {
+	if t.fields.st != statusOK || len(t.lines) >= maxTextLines {
 		return
 	}
 	if depth > maxDepth {
-		t.st = statusDeep
+		t.fields.st = statusDeep
 		return
 	}
 	t.at = n.kind.String()
@@ -82,33 +82,33 @@ func (t *textReader) value(n *node, path string, depth int) {
 	case kindBoolean:
 		b := t.bytes(1)
 		if b != nil && b[0] > 1 {
-			t.st = statusIndex
+			t.fields.st = statusIndex
 		}
 		t.put(path, "%t", b != nil && b[0] == 1)
 	case kindInt:
-		t.put(path, "%s", instant(n, int64(t.Int())))
+		t.put(path, "%s", instant(n, int64(t.fields.Int())))
 	case kindLong:
-		t.put(path, "%s", instant(n, t.Long()))
+		t.put(path, "%s", instant(n, t.fields.Long()))
 	case kindFloat:
 		if b := t.bytes(4); b != nil {
 			t.put(path, "%v", math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		}
 	case kindDouble:
-		t.put(path, "%v", t.Double())
+		t.put(path, "%v", t.fields.Double())
 	case kindString:
-		t.put(path, "%q", t.Text())
+		t.put(path, "%q", t.fields.Text())
 	case kindBytes:
-		t.put(path, "0x%s", hex.EncodeToString(t.Text()))
+		t.put(path, "0x%s", hex.EncodeToString(t.fields.Text()))
 	case kindFixed:
 		t.put(path, "0x%s", hex.EncodeToString(t.bytes(n.size)))
 	case kindEnum:
-		i := t.Index(len(n.symbols))
-		if t.st == statusOK {
+		i := t.fields.Index(len(n.symbols))
+		if t.fields.st == statusOK {
 			t.put(path, "%s", n.symbols[i])
 		}
 	case kindUnion:
-		i := t.Index(len(n.branches))
-		if t.st == statusOK {
+		i := t.fields.Index(len(n.branches))
+		if t.fields.st == statusOK {
 			t.value(n.branches[i], path, depth+1)
 		}
 	case kindRecord:
@@ -126,26 +126,26 @@ func (t *textReader) value(n *node, path string, depth int) {
 
 // items reads the blocks of an array or of a map.
 func (t *textReader) items(n *node, path string, depth int) {
-	for i := 0; t.st == statusOK && len(t.lines) < maxTextLines; {
-		count := t.Long()
+	for i := 0; t.fields.st == statusOK && len(t.lines) < maxTextLines; {
+		count := t.fields.Long()
 		if count < 0 { // the block's size in bytes follows
-			t.Long()
+			t.fields.Long()
 			count = -count
 		}
-		if count == 0 || t.st != statusOK {
+		if count == 0 || t.fields.st != statusOK {
 			if i == 0 {
 				t.put(path, "%s without items", n.kind)
 			}
 			return
 		}
-		for ; count != 0 && t.st == statusOK && len(t.lines) < maxTextLines; count-- {
+		for ; count != 0 && t.fields.st == statusOK && len(t.lines) < maxTextLines; count-- {
 			name := strconv.Itoa(i)
 			if n.kind == kindMap {
-				name = strconv.Quote(string(t.Text()))
+				name = strconv.Quote(string(t.fields.Text()))
 			}
 			before := len(t.lines)
 			t.value(n.items, path+"["+name+"]", depth+1)
-			if i++; len(t.lines) == before && t.st == statusOK { // takes no line, as an empty record: the count could be any
+			if i++; len(t.lines) == before && t.fields.st == statusOK { // takes no line, as an empty record: the count could be any
 				t.put(path, "%s of %d items without content", n.kind, count)
 				break
 			}

@@ -392,7 +392,7 @@ func share[K comparable](s *decoderShared, known map[K]*compiled, key K, fetch f
 func (s *decoderShared) compile(schema *schemas.Schema) *compiled {
 	f, err := formatOf(s.options.Format, schema)
 	if err != nil {
-		return &compiled{schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: schema.ID, Err: err}},
+		return &compiled{schemas.Refusal{Cause: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: schema.ID, Err: err}},
 			schema.ID, schema}
 	}
 	return &compiled{f.Compile(s.layout, schema), schema.ID, schema}

@@ -29,13 +29,13 @@ type scales struct {
 
 // scale returns the scale of a text in the place of a value; nil where it is no decimal.
 func (w *walk) scale(sink int32) *int {
-	s := &w.layout.Sinks[sink]
+	s := &w.program.layout.Sinks[sink]
 	if len(s.Segs) > 0 && s.Segs[0].Name == "payload" && s.Segs[0].Count == 0 {
 		if schema := w.member("schema"); schema != nil {
-			known := w.scales.Load()
+			known := w.program.scales.Load()
 			if known == nil || !bytes.Equal(known.schema, schema) {
-				known = scalesOf(w.layout, schema)
-				w.scales.Store(known)
+				known = scalesOf(w.program.layout, schema)
+				w.program.scales.Store(known)
 			}
 			if scale := known.bySink[sink]; scale != nil {
 				return scale
@@ -142,7 +142,7 @@ func (w *walk) decimal(s *step, item, depth int) bool {
 	}
 	w.pos = m.pos + 1
 	for _, i := range s.sinks {
-		if w.layout.Sinks[i].Role == schemas.RoleValue {
+		if w.program.layout.Sinks[i].Role == schemas.RoleValue {
 			w.decimalText(value, scale, i, item)
 		} else {
 			w.wrongType([]int32{i}, item)
@@ -157,5 +157,5 @@ func (w *walk) decimalText(text []byte, scale int, sink int32, item int) {
 	if wrong != schemas.FaultNone {
 		w.out.Fail(sink, wrong)
 	}
-	w.set(sink, w.layout.Sinks[sink].Slot+max(item, 0), v)
+	w.set(sink, w.program.layout.Sinks[sink].Slot+max(item, 0), v)
 }

@@ -12,12 +12,12 @@ import (
 
 // walk reads a record of valid JSON in one pass.
 type walk struct {
-	*program
-	b    []byte
-	pos  int
-	out  *schemas.Reading
-	err  error // what ends the walk
-	sink int32 // the path that err is about; -1: none
+	program *program
+	b       []byte
+	pos     int
+	out     *schemas.Reading
+	err     error // what ends the walk
+	sink    int32 // the path that err is about; -1: none
 }
 
 // stop notes a fault of the record as a whole; objects and arrays check for it and end.
@@ -148,15 +148,15 @@ func (w *walk) leaves(sink int32, depth int) {
 			if escaped {
 				raw, _ = unescape(raw)
 			}
-			w.layout.AddTextLeaf(raw, sink, w.out)
+			w.program.layout.AddTextLeaf(raw, sink, w.out)
 		case '[', 't', 'f':
 			w.skip(depth)
-			w.layout.LeaveOut(w.out)
+			w.program.layout.LeaveOut(w.out)
 		case 'n':
 			w.pos += len("null")
 		default:
 			v, _ := strconv.ParseFloat(string(w.literal()), 64) // out of range is infinite
-			w.layout.AddLeaf(v, sink, w.out)
+			w.program.layout.AddLeaf(v, sink, w.out)
 		}
 		w.out.Exit(back)
 		w.pos = space(w.b, w.pos)
@@ -283,7 +283,7 @@ func (w *walk) literal() []byte {
 // null notes that paths lead to null: a missing value, a fault of a key or a time.
 func (w *walk) null(sinks []int32, item int) {
 	for _, i := range sinks {
-		switch s := &w.layout.Sinks[i]; s.Role {
+		switch s := &w.program.layout.Sinks[i]; s.Role {
 		case schemas.RoleKey:
 			w.out.Fail(i, schemas.FaultKeyNull)
 		case schemas.RoleTime:
@@ -302,7 +302,7 @@ func (w *walk) null(sinks []int32, item int) {
 
 // missing sets the values of a path to NaN: all of them before its array is reached.
 func (w *walk) missing(sink int32, item int) {
-	s := &w.layout.Sinks[sink]
+	s := &w.program.layout.Sinks[sink]
 	from, n := s.Slot, s.N
 	if item >= 0 {
 		from, n = s.Slot+item, 1
@@ -324,7 +324,7 @@ func (w *walk) set(sink int32, i int, v float64) {
 // wrongType notes that paths lead to a value of a type that they cannot be read from.
 func (w *walk) wrongType(sinks []int32, item int) {
 	for _, i := range sinks {
-		s := &w.layout.Sinks[i]
+		s := &w.program.layout.Sinks[i]
 		if s.Role == schemas.RoleOperand {
 			continue // it stays missing
 		}
@@ -357,7 +357,7 @@ func (w *walk) scalar(s *step, item int) {
 	}
 	text := w.literal()
 	for _, i := range s.sinks {
-		sink := &w.layout.Sinks[i]
+		sink := &w.program.layout.Sinks[i]
 		switch sink.Role {
 		case schemas.RoleValue:
 			w.set(i, sink.Slot+max(item, 0), w.number(text, i))
@@ -387,7 +387,7 @@ func (w *walk) scalar(s *step, item int) {
 }
 
 func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
-	s := &w.layout.Sinks[sink]
+	s := &w.program.layout.Sinks[sink]
 	switch s.Role {
 	case schemas.RoleValue:
 		if escaped {
@@ -397,12 +397,12 @@ func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
 			w.decimalText(raw, *scale, sink, item)
 			return
 		}
-		w.set(sink, s.Slot+max(item, 0), w.layout.Text(raw, sink, w.out))
+		w.set(sink, s.Slot+max(item, 0), w.program.layout.Text(raw, sink, w.out))
 	case schemas.RoleTime:
 		if escaped {
 			raw, _ = unescape(raw)
 		}
-		t, wrong := w.layout.Texts.Micros(raw)
+		t, wrong := w.program.layout.Texts.Micros(raw)
 		w.moment(t, wrong, sink)
 	case schemas.RoleKey:
 		if escaped {
@@ -423,7 +423,7 @@ func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
 
 // operand sets what an expression uses, which must not have been set before.
 func (w *walk) operand(sink int32, v expression.Operand) {
-	o := w.out.Operand(w.layout.Sinks[sink].Slot)
+	o := w.out.Operand(w.program.layout.Sinks[sink].Slot)
 	if o.Kind != expression.Unknown {
 		w.stop(errDuplicate, sink)
 		return
@@ -432,7 +432,7 @@ func (w *walk) operand(sink int32, v expression.Operand) {
 }
 
 func (w *walk) keyPart(text []byte, sink int32) {
-	p := &w.out.KeyParts[w.layout.Sinks[sink].Slot]
+	p := &w.out.KeyParts[w.program.layout.Sinks[sink].Slot]
 	if p.Kind != schemas.KeyNone {
 		w.stop(errDuplicate, sink)
 		return
@@ -465,11 +465,11 @@ func (w *walk) time(text []byte, sink int32) {
 	if whole(text) {
 		v, err := strconv.ParseInt(string(text), 10, 64)
 		if err == nil {
-			t, ok = w.clock.Micros(v)
+			t, ok = w.program.clock.Micros(v)
 		}
 	} else {
 		f, _ := strconv.ParseFloat(string(text), 64)
-		t, ok = w.clock.MicrosOf(f)
+		t, ok = w.program.clock.MicrosOf(f)
 	}
 	wrong := schemas.FaultNone
 	if !ok {

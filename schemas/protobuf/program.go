@@ -229,7 +229,7 @@ func (p *messageProgram) decode(key, body []byte, timestampMs int64, out *schema
 	}
 	p.layout.Reset(out, p.id)
 	out.Expect()
-	w := walk{messageProgram: p, out: out}
+	w := walk{program: p, out: out}
 	err := w.start(body)
 	if err == nil && p.all != nil {
 		out.FindLeaves()

@@ -26,7 +26,7 @@ var Format = schemas.Format{
 	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program {
 		f, err := parse(s)
 		if err != nil {
-			return schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: s.ID,
+			return schemas.Refusal{Cause: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: s.ID,
 				Err: fmt.Errorf("not a Protobuf schema: %w", err)}}
 		}
 		return &program{layout: l, id: s.ID, messages: f.compile(l, s.ID, f.Messages(), 0), byName: f.byName()}

@@ -14,10 +14,10 @@ import (
 // walk reads a record in one pass. It stores values and parts of the key in the reading as
 // they come, so that the last one counts; finish reports their faults at the end.
 type walk struct {
-	*messageProgram
-	out   *schemas.Reading
-	time  moment
-	depth int // of messages of which each number is a value
+	program *messageProgram
+	out     *schemas.Reading
+	time    moment
+	depth   int // of messages of which each number is a value
 }
 
 // moment is the event time as it is written in the record.
@@ -42,14 +42,14 @@ type scalar struct {
 }
 
 func (w *walk) start(b []byte) error {
-	if n := len(w.arrays); cap(w.out.Counts) < n {
+	if n := len(w.program.arrays); cap(w.out.Counts) < n {
 		w.out.Counts = make([]int, n)
 	}
-	w.out.Counts = w.out.Counts[:len(w.arrays)]
+	w.out.Counts = w.out.Counts[:len(w.program.arrays)]
 	for i := range w.out.Counts {
 		w.out.Counts[i] = -1 // its message was not met
 	}
-	return w.message(b, w.plan, -1)
+	return w.message(b, w.program.plan, -1)
 }
 
 // message reads a message. item is the index in the array that the path has gone through,
@@ -224,7 +224,7 @@ func (w *walk) node(f *field, n *node, v scalar, item int) error {
 }
 
 func (w *walk) has(sink int32, item int) bool {
-	switch s := &w.layout.Sinks[sink]; s.Role {
+	switch s := &w.program.layout.Sinks[sink]; s.Role {
 	case schemas.RoleKey:
 		return w.out.KeyParts[s.Slot].Kind != schemas.KeyNone
 	case schemas.RoleTime:
@@ -253,7 +253,7 @@ func (w *walk) clear(f *field, item int) {
 
 func (w *walk) clearNode(n *node, item int) {
 	for _, sink := range n.sinks {
-		switch s := &w.layout.Sinks[sink]; s.Role {
+		switch s := &w.program.layout.Sinks[sink]; s.Role {
 		case schemas.RoleKey:
 			w.out.KeyParts[s.Slot] = schemas.KeyPart{}
 		case schemas.RoleTime:
@@ -277,7 +277,7 @@ func (w *walk) clearNode(n *node, item int) {
 
 // leaf stores a value in the role of a path.
 func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
-	s := &w.layout.Sinks[sink]
+	s := &w.program.layout.Sinks[sink]
 	switch s.Role {
 	case schemas.RoleValue:
 		n := number(f.kind, v.bits)
@@ -317,7 +317,7 @@ func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
 
 // timestamp reads a google.protobuf.Timestamp, merged with one that came before.
 func (w *walk) timestamp(sink int32, b []byte) error {
-	if s := &w.layout.Sinks[sink]; s.Role == schemas.RoleOperand {
+	if s := &w.program.layout.Sinks[sink]; s.Role == schemas.RoleOperand {
 		return timestampOperand(w.out.Operand(s.Slot), b)
 	}
 	if w.time.kind != protoreflect.MessageKind {
@@ -364,21 +364,21 @@ func (w *walk) decimal(d *decimalFields, sink int32, b []byte, item int) error {
 	case schemas.FaultDecimal:
 		n = tooLong
 	}
-	w.out.Values[w.layout.Sinks[sink].Slot+max(item, 0)] = n
+	w.out.Values[w.program.layout.Sinks[sink].Slot+max(item, 0)] = n
 	return nil
 }
 
 // finish notes the faults of the record's values and converts its time.
 func (w *walk) finish() {
-	for i := range w.arrays {
-		if n := w.out.Counts[i]; n >= 0 && n != w.arrays[i].count {
-			for _, sink := range w.arrays[i].all() {
+	for i := range w.program.arrays {
+		if n := w.out.Counts[i]; n >= 0 && n != w.program.arrays[i].count {
+			for _, sink := range w.program.arrays[i].all() {
 				w.out.Fail(sink, schemas.FaultLength)
 			}
 		}
 	}
-	for i := range w.layout.Sinks {
-		s := &w.layout.Sinks[i]
+	for i := range w.program.layout.Sinks {
+		s := &w.program.layout.Sinks[i]
 		if s.Role != schemas.RoleValue {
 			continue
 		}
@@ -395,7 +395,7 @@ func (w *walk) finish() {
 			}
 		}
 	}
-	for _, slot := range w.operands {
+	for _, slot := range w.program.operands {
 		if v := w.out.Operand(slot); v.Kind == expression.Unknown {
 			v.Kind = expression.Null
 		}
@@ -414,9 +414,9 @@ func (w *walk) micros() (t int64, wrong schemas.Fault) {
 	var ok bool
 	switch w.time.kind {
 	case protoreflect.StringKind:
-		return w.layout.Texts.Micros(v.bytes)
+		return w.program.layout.Texts.Micros(v.bytes)
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		t, ok = w.clock.MicrosOf(number(w.time.kind, v.bits))
+		t, ok = w.program.clock.MicrosOf(number(w.time.kind, v.bits))
 	case protoreflect.MessageKind:
 		if t, ok = schemas.ClockSeconds.Micros(int64(v.bits)); ok {
 			t += int64(w.time.nanos) / 1000
@@ -425,7 +425,7 @@ func (w *walk) micros() (t int64, wrong schemas.Fault) {
 	default:
 		var i int64
 		if i, ok = integer(w.time.kind, v.bits); ok {
-			t, ok = w.clock.Micros(i)
+			t, ok = w.program.clock.Micros(i)
 		}
 	}
 	if !ok {

@@ -66,7 +66,7 @@ func (w *walk) numbers(d protoreflect.MessageDescriptor, b []byte, sink int32) e
 		case f.IsMap():
 			err = w.leafEntry(f.MapKey().Kind(), f.MapValue(), v.bytes, sink)
 		case f.IsList():
-			w.layout.LeaveOut(w.out)
+			w.program.layout.LeaveOut(w.out)
 		default:
 			err = w.leafOf(f, v, sink)
 		}
@@ -107,22 +107,22 @@ func (w *walk) leafOf(f protoreflect.FieldDescriptor, v scalar, sink int32) erro
 		case one != nil:
 			return w.wrappedLeaf(one, v.bytes, sink)
 		case f.Kind() == protoreflect.GroupKind, decimal(inner) != nil, inner.FullName() == timestamp:
-			w.layout.LeaveOut(w.out)
+			w.program.layout.LeaveOut(w.out)
 			return nil
 		}
 		return w.numbers(inner, v.bytes, sink)
 	}
 	switch f.Kind() {
 	case protoreflect.StringKind:
-		w.layout.AddTextLeaf(v.bytes, sink, w.out)
+		w.program.layout.AddTextLeaf(v.bytes, sink, w.out)
 	case protoreflect.BytesKind, protoreflect.EnumKind, protoreflect.BoolKind:
-		w.layout.LeaveOut(w.out)
+		w.program.layout.LeaveOut(w.out)
 	default:
 		n := number(f.Kind(), v.bits)
 		if n != n {
 			n = math.NaN() // the one NaN
 		}
-		w.layout.AddLeaf(n, sink, w.out)
+		w.program.layout.AddLeaf(n, sink, w.out)
 	}
 	return nil
 }

@@ -18,10 +18,10 @@ type Sign func(ctx context.Context, req *http.Request, body []byte) error
 var errGlue = fmt.Errorf("%w: AWS Glue has no ids of schemas", ErrUnknownSchema)
 
 // Glue reports whether the registry is AWS Glue's, which gives no ids.
-func (c *Client) Glue() bool { return c != nil && c.config.Sign != nil }
+func (c *Client) Glue() bool { return c != nil && c.transport.config.Sign != nil }
 
 // HasIDs reports whether schemas of outputs can be registered, for ids in Confluent framing.
-func (c *Client) HasIDs() bool { return c != nil && c.config.Sign == nil }
+func (c *Client) HasIDs() bool { return c != nil && c.transport.config.Sign == nil }
 
 // lacksIDs returns why subjects and ids cannot be asked for; nil where they can.
 func (c *Client) lacksIDs() error {

@@ -96,9 +96,9 @@ type Stats struct {
 // a GUID or a fingerprint always names the same schema. So an outage of the registry
 // affects new schemas only. It is safe for use by several goroutines.
 type Client struct {
-	transport
-	cache *cache
-	fault error // of CacheDir
+	transport transport
+	cache     *cache
+	fault     error // of CacheDir
 }
 
 // Limits of the registry client.
@@ -129,9 +129,9 @@ func New(c Config) (*Client, error) {
 		}
 		p.Path = strings.TrimRight(p.Path, "/")
 		p.RawQuery, p.Fragment = "", ""
-		r.urls = append(r.urls, p)
+		r.transport.urls = append(r.transport.urls, p)
 	}
-	if len(r.urls) == 0 && len(faults) == 0 {
+	if len(r.transport.urls) == 0 && len(faults) == 0 {
 		faults = append(faults, errors.New("registry: schema_registry_url is empty"))
 	}
 	if c.Username == "" && c.Password != nil {
@@ -143,21 +143,21 @@ func New(c Config) (*Client, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	if r.config.Timeout <= 0 {
-		r.config.Timeout = 5 * time.Second
+	if r.transport.config.Timeout <= 0 {
+		r.transport.config.Timeout = 5 * time.Second
 	}
-	if r.config.NegativeTTL <= 0 {
-		r.config.NegativeTTL = 10 * time.Second
+	if r.transport.config.NegativeTTL <= 0 {
+		r.transport.config.NegativeTTL = 10 * time.Second
 	}
-	r.cache = newCache(&r.config, r.silent)
+	r.cache = newCache(&r.transport.config, r.transport.silent)
 	if c.CacheDir != "" {
-		r.cache.disk, r.fault = openDiskCache(c.CacheDir, r.urls)
+		r.cache.disk, r.fault = openDiskCache(c.CacheDir, r.transport.urls)
 	}
 	t := c.Transport
 	if t == nil {
 		t = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	r.client = &http.Client{Transport: t}
+	r.transport.client = &http.Client{Transport: t}
 	return r, nil
 }
 
@@ -175,15 +175,15 @@ func redact(u string) string {
 // Close drops idle connections.
 func (c *Client) Close() {
 	if c != nil {
-		c.client.CloseIdleConnections()
+		c.transport.client.CloseIdleConnections()
 	}
 }
 
 // Stats returns the counters so far.
 func (c *Client) Stats() Stats {
 	return Stats{
-		Requests: c.requests.Load(), Failures: c.failures.Load(),
-		Hits: c.cache.hits.Load(), DiskHits: c.cache.diskHits.Load(), Up: c.up.Load(),
+		Requests: c.transport.requests.Load(), Failures: c.transport.failures.Load(),
+		Hits: c.cache.hits.Load(), DiskHits: c.cache.diskHits.Load(), Up: c.transport.up.Load(),
 	}
 }
 
@@ -201,7 +201,7 @@ func (c *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, err
 		return nil, fmt.Errorf("schema id %d: %w", id, errGlue)
 	}
 	return c.cache.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*schemas.Schema, error) {
-		s, err := c.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
+		s, err := c.transport.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
 		if err == nil {
 			s.ID = id
 		}
@@ -217,9 +217,9 @@ func (c *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Sche
 	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
 	return c.cache.cached(ctx, "guid-"+text, func(ctx context.Context) (*schemas.Schema, error) {
 		if c.Glue() {
-			return c.glueVersion(ctx, text)
+			return c.transport.glueVersion(ctx, text)
 		}
-		s, err := c.schema(ctx, "schema "+text, "/schemas/guids/"+text)
+		s, err := c.transport.schema(ctx, "schema "+text, "/schemas/guids/"+text)
 		var e *Error
 		switch {
 		case err == nil:
@@ -249,7 +249,7 @@ func (c *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fin
 			for _, v := range slices.Backward(versions) { // the newest is the most likely one
 				version := strconv.Itoa(v)
 				s, list, err := c.cache.scanned(subject+"/"+version, func() (*schemas.Schema, error) {
-					return c.version(ctx, subject, version)
+					return c.transport.version(ctx, subject, version)
 				}, fingerprints)
 				if err != nil {
 					return nil, err

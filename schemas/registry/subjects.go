@@ -25,7 +25,7 @@ func (c *Client) RegisterAs(ctx context.Context, subject, schemaType, text strin
 	}
 	return c.cache.remembered(subject, text, func() (int32, error) {
 		var a struct{ ID int32 }
-		err := c.call(ctx, fmt.Sprintf("registering subject %q", subject), http.MethodPost,
+		err := c.transport.call(ctx, fmt.Sprintf("registering subject %q", subject), http.MethodPost,
 			"/subjects/"+url.PathEscape(subject)+"/versions", schemaBody(schemaType, text), &a)
 		return a.ID, err
 	})
@@ -39,7 +39,7 @@ func (c *Client) Lookup(ctx context.Context, subject, schemaJSON string) (int32,
 	}
 	return c.cache.remembered(subject, schemaJSON, func() (int32, error) {
 		var a answer
-		err := c.call(ctx, fmt.Sprintf("looking up subject %q", subject), http.MethodPost,
+		err := c.transport.call(ctx, fmt.Sprintf("looking up subject %q", subject), http.MethodPost,
 			"/subjects/"+url.PathEscape(subject), schemaBody("AVRO", schemaJSON), &a)
 		return a.ID, err
 	})
@@ -61,7 +61,7 @@ func (c *Client) Latest(ctx context.Context, subject string) (*schemas.Schema, e
 	if err := c.lacksIDs(); err != nil {
 		return nil, err
 	}
-	return c.version(ctx, subject, "latest")
+	return c.transport.version(ctx, subject, "latest")
 }
 
 // Versions returns the versions of a subject, ascending.
@@ -70,7 +70,7 @@ func (c *Client) Versions(ctx context.Context, subject string) ([]int, error) {
 		return nil, err
 	}
 	var versions []int
-	err := c.call(ctx, fmt.Sprintf("versions of subject %q", subject), http.MethodGet,
+	err := c.transport.call(ctx, fmt.Sprintf("versions of subject %q", subject), http.MethodGet,
 		"/subjects/"+url.PathEscape(subject)+"/versions", nil, &versions)
 	return versions, err
 }
@@ -85,7 +85,7 @@ func (c *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok
 		OK       bool     `json:"is_compatible"`
 		Messages []string `json:"messages"`
 	}
-	err = c.call(ctx, fmt.Sprintf("compatibility with subject %q", subject), http.MethodPost,
+	err = c.transport.call(ctx, fmt.Sprintf("compatibility with subject %q", subject), http.MethodPost,
 		"/compatibility/subjects/"+url.PathEscape(subject)+"/versions/latest?verbose=true", schemaBody("AVRO", schemaJSON), &a)
 	if errors.Is(err, ErrUnknownSchema) {
 		return true, nil, nil
@@ -99,8 +99,8 @@ func (c *Client) Ping(ctx context.Context) error {
 		return errNoRegistry
 	}
 	if c.Glue() {
-		return c.pingGlue(ctx)
+		return c.transport.pingGlue(ctx)
 	}
 	var subjects []string
-	return c.call(ctx, "subjects", http.MethodGet, "/subjects", nil, &subjects)
+	return c.transport.call(ctx, "subjects", http.MethodGet, "/subjects", nil, &subjects)
 }

@@ -15,7 +15,7 @@ import (
 // each bucket of the series' plot, the largest normalised distance of the discords that
 // cover it, over all windows that were searched.
 type heat struct {
-	discord.Lengths
+	lengths discord.Lengths
 	rows, n int
 	cells   []uint8 // by rows, as in discord.Heatmap
 }
@@ -108,12 +108,14 @@ func (s *seriesTrack) heatPanel(h *heat, name string) Panel {
 		band(&b, "mark", s.x(l.From), s.x(l.To), heatHeight)
 	}
 	b.WriteString("</svg>")
-	return Panel{Title: fmt.Sprintf("discords of %s: lengths %d (below) to %d", name, h.Min, h.last()), Low: "normalised distance 0",
+	return Panel{Title: fmt.Sprintf("discords of %s: lengths %d (below) to %d", name, h.lengths.Min, h.last()), Low: "normalised distance 0",
 		Top: number(math.Round(h.most()*100) / 100), SVG: drawn(&b)}
 }
 
 // last returns the largest length.
-func (h *heat) last() int { return h.Min + (h.Max-h.Min)/max(1, h.Step)*max(1, h.Step) }
+func (h *heat) last() int {
+	return h.lengths.Min + (h.lengths.Max-h.lengths.Min)/max(1, h.lengths.Step)*max(1, h.lengths.Step)
+}
 
 // heatmaps returns the panels of the report.
 func (s *seriesTrack) heatmaps(detectors []string) (list []Panel) {

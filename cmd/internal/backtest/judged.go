@@ -66,7 +66,7 @@ func (s *Summary) unjudged(name string, all []*seriesTrack) (n int, why string) 
 	var at int
 	for _, series := range all {
 		d := series.detector(name)
-		if d < 0 || series.dets[d].scores > 0 {
+		if d < 0 || series.dets[d].judged.scores > 0 {
 			continue
 		}
 		if n++; most == nil || series.dets[d].rows > most.dets[at].rows {

@@ -16,7 +16,7 @@ type Published map[string]map[string][]publishedSpan
 
 // publishedSpan is what an anomaly covers, an open one up to the end of time.
 type publishedSpan struct {
-	Span
+	span     Span
 	openedAt int64
 }
 
@@ -122,7 +122,7 @@ func (b *Beside) String() string {
 func (t *track) compare(span Span) {
 	met := false
 	for i := range t.beside {
-		if b := &t.beside[i]; b.meets(span) {
+		if b := &t.beside[i]; b.span.meets(span) {
 			b.found, met = true, true
 		}
 	}

@@ -79,7 +79,7 @@ type seriesTrack struct {
 
 // track is the state of one detector on a series.
 type track struct {
-	judged
+	judged         judged
 	rows, warmed   int64 // rows, and scores after those that depend on the run's first row
 	found, needs   int64 // rows with a score; of the sample with the first one, the number that was expected last
 	anomalies      int

@@ -100,7 +100,7 @@ func (c *Config) summary(lanes []*lane, names []string) *Summary {
 		s.First, s.Last = min(s.First, series.first), max(s.Last, series.last)
 		days := 0.0
 		for d := range series.dets {
-			days = max(days, float64(series.dets[d].time())/86_400e6)
+			days = max(days, float64(series.dets[d].judged.time())/86_400e6)
 		}
 		s.Days += days
 		hasLabels = hasLabels || len(series.labels) > 0
@@ -144,7 +144,7 @@ func (s *Summary) detector(name string, all []*seriesTrack, labels bool) Detecto
 		alarms += t.falsePos
 		if t.judged.scores > 0 {
 			r.Judged++
-			r.Days += float64(t.time()) / 86_400e6
+			r.Days += float64(t.judged.time()) / 86_400e6
 			if t.anomalies == 0 {
 				r.Silent++
 			}

@@ -20,7 +20,7 @@ var expressible = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 // putCounters proposes to judge the increase of those series of a value that are counters, where a part of the series key, such as the
 // name of a metric, tells them from the others. It reports whether there are any.
 func (m *mapping) putCounters(c *numeric) bool {
-	if c.item || c.whole != c.path || !expressible.MatchString(c.path) {
+	if c.field.item || c.field.whole != c.field.path || !expressible.MatchString(c.field.path) {
 		return false
 	}
 	for _, path := range strings.Split(m.chosen("key_field"), "+") {
@@ -33,8 +33,8 @@ func (m *mapping) putCounters(c *numeric) bool {
 		if len(counters) == 0 || len(others) == 0 || condition == "" {
 			continue
 		}
-		number := c.path
-		if c.quoted {
+		number := c.field.path
+		if c.field.quoted {
 			number = "double(" + number + ")"
 		}
 		example := fmt.Sprintf("%q", counters[0])
@@ -46,7 +46,7 @@ func (m *mapping) putCounters(c *numeric) bool {
 			settingsfile.Setting{Key: "compute", Value: fmt.Sprintf("gauge=%s ? dyn(null) : %s, counter=%s ? %s : dyn(null)",
 				condition, number, condition, number),
 				Comment: fmt.Sprintf("%s only grows in some series of %s (%s): they are counters, and become a value of their own.",
-					c.path, path, example)},
+					c.field.path, path, example)},
 			settingsfile.Setting{Key: "series_fields", Value: "gauge,counter", List: true},
 			settingsfile.Setting{Key: "transform", Value: "counter=rate", List: true,
 				Comment: "What is judged of a counter is its increase per second. A smaller number than before is a reset, and missing."})
@@ -63,7 +63,7 @@ func (m *mapping) counters(c *numeric, part *field) (counters, others []string) 
 	}
 	bySeries, byName := map[int32]*place{}, map[string]*steps{}
 	for _, i := range m.order {
-		cell, label := c.at(i), part.at(i)
+		cell, label := c.field.at(i), part.at(i)
 		if !cell.number() || label.kind != schemas.LeafText {
 			continue
 		}

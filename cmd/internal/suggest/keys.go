@@ -65,7 +65,7 @@ func (m *mapping) candidates() (list []*named) {
 	n := len(m.t.points)
 	if list = m.keyFields(); len(list) > 0 { // the bytes of the key change with its schema, or with the order of its fields
 	} else if k := newNamed(recordKey, -1, n, func(i int) (string, bool) {
-		b := m.t.points[i].key
+		b := m.t.points[i].raw.key
 		return string(b), len(b) > 0
 	}); k.n == n && !slices.ContainsFunc(k.texts, unreadable) {
 		k.hint = 1

@@ -97,12 +97,12 @@ func (m *mapping) putTexts(moving []*numeric) {
 	example := ""
 	for _, c := range moving {
 		switch {
-		case c.quoted:
-			quoted = append(quoted, c.path)
-			example = c.example
-		case c.decimal && !strings.HasPrefix(c.path, "payload."):
-			scales = append(scales, fmt.Sprintf("%s=%d", c.path, decimalScale))
-			example = c.example
+		case c.field.quoted:
+			quoted = append(quoted, c.field.path)
+			example = c.field.example
+		case c.field.decimal && !strings.HasPrefix(c.field.path, "payload."):
+			scales = append(scales, fmt.Sprintf("%s=%d", c.field.path, decimalScale))
+			example = c.field.example
 		}
 	}
 	if len(quoted) > 0 {
@@ -191,7 +191,7 @@ func (m *mapping) putZone(c *moments) {
 	if c.zone == "" {
 		return
 	}
-	comment := fmt.Sprintf("The texts, such as %q, have no offset. ", c.texts[0])
+	comment := fmt.Sprintf("The texts, such as %q, have no offset. ", c.field.texts[0])
 	switch {
 	case c.unsure:
 		comment += "Not certain: nothing tells their zone, because Kafka's timestamps are far from them; UTC is assumed."
@@ -410,7 +410,7 @@ func (m *mapping) keyFields() (list []*named) {
 	var last []byte
 	known := 0
 	for i := range m.t.points {
-		key := m.t.points[i].key
+		key := m.t.points[i].raw.key
 		framed := len(key) > 5 && key[0] == schemas.MagicID
 		if !framed && (m.format != "json" || len(key) == 0 || key[0] != '{') {
 			continue

@@ -67,7 +67,7 @@ type point struct {
 	segment   int // index of the chunk
 	partition int
 	record    int
-	*raw
+	raw       *raw
 }
 
 // field is a path and what points have there.

@@ -66,7 +66,7 @@ func inUnit(kind schemas.LeafKind, i int64, f float64, unit string) (micros int6
 
 // moments are a field read as the event time.
 type moments struct {
-	*field
+	field  *field
 	unit   string // "" where its type or text decides
 	kind   schemas.LeafKind
 	micros []int64 // by point, schemas.NoTime where there is none
@@ -187,14 +187,14 @@ func (m *mapping) chooseTime() error {
 	}
 	home, shared := m.home()
 	for _, c := range list {
-		c.score = float64(hint(c.path, timeWords, lateWords))
+		c.score = float64(hint(c.field.path, timeWords, lateWords))
 		if c.kind == schemas.LeafTime {
 			c.score += 0.5
 		}
-		if m.readings != "" && c.item {
+		if m.readings != "" && c.field.item {
 			c.score += 3
 		}
-		if own := parent(c.path); own == home || shared && (own == "" || strings.HasPrefix(home, own+".")) {
+		if own := parent(c.field.path); own == home || shared && (own == "" || strings.HasPrefix(home, own+".")) {
 			c.score++
 		}
 		earlier := 0
@@ -209,12 +209,12 @@ func (m *mapping) chooseTime() error {
 	}
 	slices.SortStableFunc(list, func(a, b *moments) int { return cmp.Compare(b.score, a.score) })
 	for _, c := range list {
-		if given, ok := m.s.given["time_field"]; ok && given.Value == c.path {
+		if given, ok := m.s.given["time_field"]; ok && given.Value == c.field.path {
 			list = slices.Insert(slices.DeleteFunc(list, func(o *moments) bool { return o == c }), 0, c)
 			break
 		}
 	}
-	if given, ok := m.s.given["time_field"]; ok && (len(list) == 0 || list[0].path != given.Value) {
+	if given, ok := m.s.given["time_field"]; ok && (len(list) == 0 || list[0].field.path != given.Value) {
 		list = nil
 	}
 	if len(list) == 0 {
@@ -242,7 +242,7 @@ func (m *mapping) sortPoints() {
 // timeAt returns the time of a point.
 func (m *mapping) timeAt(i int) int64 {
 	if m.times == nil || m.times[i] == schemas.NoTime {
-		return m.t.points[i].timestamp * 1000
+		return m.t.points[i].raw.timestamp * 1000
 	}
 	return m.times[i]
 }
@@ -262,7 +262,7 @@ func (m *mapping) putTime(list []*moments) {
 			first = t
 		}
 		last = max(last, t)
-		if ts := m.t.points[i].timestamp * 1000; ts > 0 {
+		if ts := m.t.points[i].raw.timestamp * 1000; ts > 0 {
 			delays = append(delays, ts-t)
 			if by := t - ts; by > m.c.Given.Keys.MaxFuture.Microseconds() {
 				ahead++
@@ -288,10 +288,10 @@ func (m *mapping) putTime(list []*moments) {
 	if c.good < len(c.micros) {
 		comment += fmt.Sprintf(" %s have none.", share(len(c.micros)-c.good, len(c.micros)))
 	}
-	m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: c.path, Comment: comment})
+	m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: c.field.path, Comment: comment})
 	if len(list) > 1 {
 		other := list[1]
-		comment := fmt.Sprintf("It could also be %s, which is a time, too", other.path)
+		comment := fmt.Sprintf("It could also be %s, which is a time, too", other.field.path)
 		if by := c.delay - other.delay; by != 0 {
 			comment += fmt.Sprintf(", %s later in the middle", span(by))
 		}
@@ -299,9 +299,9 @@ func (m *mapping) putTime(list []*moments) {
 			comment = "Not certain. " + comment
 		}
 		for _, o := range list[2:] {
-			comment += ", or " + o.path
+			comment += ", or " + o.field.path
 		}
-		m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: other.path, Off: true, Comment: comment + "."})
+		m.settings = append(m.settings, settingsfile.Setting{Key: "time_field", Value: other.field.path, Off: true, Comment: comment + "."})
 	}
 	m.putZone(c)
 	if c.unit != "" {

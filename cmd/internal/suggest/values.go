@@ -31,7 +31,7 @@ var roleTexts = map[role]string{constantIn: "does not change", counter: "only gr
 
 // numeric is a field of numbers and what it is.
 type numeric struct {
-	*field
+	field    *field
 	role     role
 	n        int // points that have it
 	distinct int
@@ -92,7 +92,7 @@ func (m *mapping) seldomTime(f *field) bool {
 		}
 		n++
 		leaf := schemas.Leaf{Kind: cell.kind, Int: cell.int, Float: cell.float}
-		if _, unit, ok := timeOf(&leaf, m.t.points[i].timestamp); ok && (named || unit != "s") {
+		if _, unit, ok := timeOf(&leaf, m.t.points[i].raw.timestamp); ok && (named || unit != "s") {
 			votes[unit]++
 		}
 	}
@@ -146,7 +146,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	values := map[float64]int{}
 	counts := func(x *cell) bool { return x.number() || boolean && x.kind == schemas.LeafBool }
 	for _, i := range m.order {
-		if cell := c.at(i); counts(cell) {
+		if cell := c.field.at(i); counts(cell) {
 			values[cell.float]++
 		}
 	}
@@ -157,7 +157,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	whole, moved := true, steps{}
 	var rates []float64
 	for _, i := range m.order {
-		cell := c.at(i)
+		cell := c.field.at(i)
 		v := cell.float
 		if values[v] == 0 || !counts(cell) {
 			continue
@@ -189,7 +189,7 @@ func (m *mapping) judge(c *numeric, boolean bool) {
 	}
 	sorted := sortedKeys(values)
 	c.scale = sorted[len(sorted)*3/4] - sorted[len(sorted)/4]
-	idName := hint(c.path, words("id uuid seq sequence offset lsn xmin no nr number serial version"), nil) > 0
+	idName := hint(c.field.path, words("id uuid seq sequence offset lsn xmin no nr number serial version"), nil) > 0
 	switch {
 	case c.distinct == 1 || moved.pairs > 0 && changing == 0:
 		c.role = constantIn
@@ -271,17 +271,17 @@ func (m *mapping) chooseValues() error {
 	seen := map[string]bool{}
 	for _, c := range all {
 		switch {
-		case c.moves() && m.readings != "" && !c.item:
-			left = append(left, c.path+" (of the record, not of a reading)")
+		case c.moves() && m.readings != "" && !c.field.item:
+			left = append(left, c.field.path+" (of the record, not of a reading)")
 		case c.moves() && m.copied(c.field) != "":
-			left = append(left, fmt.Sprintf("%s (%s has it, too)", c.path, m.copied(c.field)))
-		case c.moves() && strings.Contains(c.path, "/"):
-			slashed = append(slashed, c.path)
+			left = append(left, fmt.Sprintf("%s (%s has it, too)", c.field.path, m.copied(c.field)))
+		case c.moves() && strings.Contains(c.field.path, "/"):
+			slashed = append(slashed, c.field.path)
 			moving = append(moving, c)
 		case c.moves():
 			moving = append(moving, c)
 		default:
-			left = append(left, c.path+" ("+c.text+")")
+			left = append(left, c.field.path+" ("+c.text+")")
 		}
 	}
 	if len(moving) == 0 {
@@ -294,14 +294,14 @@ func (m *mapping) chooseValues() error {
 	var paths []string
 	for _, c := range moving {
 		m.ranges = append(m.ranges, c.scale)
-		if !seen[c.whole] {
-			seen[c.whole] = true
-			paths = append(paths, c.whole)
+		if !seen[c.field.whole] {
+			seen[c.field.whole] = true
+			paths = append(paths, c.field.whole)
 		}
 	}
 	complete := 0
 	for i := range m.t.points {
-		if !slices.ContainsFunc(moving, func(c *numeric) bool { return !c.at(i).number() }) {
+		if !slices.ContainsFunc(moving, func(c *numeric) bool { return !c.field.at(i).number() }) {
 			complete++
 		}
 	}
@@ -384,8 +384,8 @@ func (m *mapping) wildcard(moving []*numeric) string {
 	if len(moving) < manyBelow {
 		return ""
 	}
-	path := parent(moving[0].path)
-	for path != "" && slices.ContainsFunc(moving, func(c *numeric) bool { return !strings.HasPrefix(c.path, path+".") }) {
+	path := parent(moving[0].field.path)
+	for path != "" && slices.ContainsFunc(moving, func(c *numeric) bool { return !strings.HasPrefix(c.field.path, path+".") }) {
 		path = parent(path)
 	}
 	if path == "" || strings.HasSuffix(path, `\`) || path == m.readings || // the record, or a dot in a name
@@ -397,8 +397,8 @@ func (m *mapping) wildcard(moving []*numeric) string {
 		_, rest, _ := strings.Cut(field[len(path)+1:], ".")
 		return rest
 	}
-	rest := after(moving[0].path)
-	if slices.ContainsFunc(moving, func(c *numeric) bool { return after(c.path) != rest || strings.Contains(c.path, `\`) }) {
+	rest := after(moving[0].field.path)
+	if slices.ContainsFunc(moving, func(c *numeric) bool { return after(c.field.path) != rest || strings.Contains(c.field.path, `\`) }) {
 		rest = ""
 	}
 	numbers := 0
@@ -430,7 +430,7 @@ func (m *mapping) bounds(c *numeric) (bounds, left string) {
 	bySeries := map[int32][]float64{}
 	n := 0
 	for _, i := range m.order {
-		if cell := c.at(i); cell.number() && !slices.Contains(c.absent, cell.float) {
+		if cell := c.field.at(i); cell.number() && !slices.Contains(c.absent, cell.float) {
 			bySeries[m.series[i]] = append(bySeries[m.series[i]], cell.float)
 			n++
 		}
@@ -468,7 +468,7 @@ func (m *mapping) bounds(c *numeric) (bounds, left string) {
 		size += " to " + last
 	}
 	return number(least) + ".." + number(most), fmt.Sprintf("%d of %s of %s (%s; the others are from %s to %s).", len(wild),
-		count(n, "reading"), c.whole, size, number(low), number(high))
+		count(n, "reading"), c.field.whole, size, number(low), number(high))
 }
 
 // outward rounds a bound to two significant figures.
@@ -497,24 +497,24 @@ func (m *mapping) putSteps(moving []*numeric) {
 		set.Value += field + "=" + value
 	}
 	for _, c := range moving {
-		if c.whole != c.path || strings.ContainsAny(c.path, "=,") {
+		if c.field.whole != c.field.path || strings.ContainsAny(c.field.path, "=,") {
 			continue // a part of an array, or no name for a list
 		}
 		if c.role == rate {
-			entry(&steps, c.whole, "rate")
+			entry(&steps, c.field.whole, "rate")
 		}
 		var numbers []string
 		for _, v := range c.absent {
 			numbers = append(numbers, strconv.FormatFloat(v, 'g', -1, 64))
 		}
 		if len(numbers) > 0 {
-			entry(&absent, c.whole, strings.Join(numbers, "|"))
+			entry(&absent, c.field.whole, strings.Join(numbers, "|"))
 		}
 		if c.role == rate || strings.Contains(m.chosen("series_fields"), "*") {
 			continue // VALID names the fields of a wildcard together
 		}
 		if bounds, left := m.bounds(c); bounds != "" {
-			entry(&valid, c.whole, bounds)
+			entry(&valid, c.field.whole, bounds)
 			valid.Comment += " " + left
 		}
 	}
@@ -557,7 +557,7 @@ func (m *mapping) givenValues(left []string) error {
 
 // hasArrays reports whether a value is an array, which is one field.
 func (m *mapping) hasArrays(list []*numeric) bool {
-	return slices.ContainsFunc(list, func(c *numeric) bool { return c.whole != c.path })
+	return slices.ContainsFunc(list, func(c *numeric) bool { return c.field.whole != c.field.path })
 }
 
 // scales returns the least and the largest scale of the values.
@@ -585,7 +585,7 @@ func (m *mapping) noValues(left []string) error {
 func (m *mapping) putRekey() error {
 	parted, without := m.parted(m.series), 0
 	for i := range m.t.points {
-		if m.t.points[i].key == nil {
+		if m.t.points[i].raw.key == nil {
 			without++
 		}
 	}

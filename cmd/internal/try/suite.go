@@ -328,7 +328,7 @@ func appendJSON(b []byte, n *yaml.Node) (_ []byte, err error) {
 
 // got is a sample, or a record without samples.
 type got struct {
-	*Sample
+	sample        *Sample
 	outcome       Outcome
 	class, reason string
 	record        *Result
@@ -356,8 +356,8 @@ func (g *got) String() string {
 	if g.reason != "" {
 		text += ": " + g.reason
 	}
-	if g.Sample != nil {
-		text += fmt.Sprintf("  %s  %s  %s", g.Key, g.Time.Format(time.RFC3339Nano), g.values())
+	if g.sample != nil {
+		text += fmt.Sprintf("  %s  %s  %s", g.sample.Key, g.sample.Time.Format(time.RFC3339Nano), g.sample.values())
 	}
 	return text
 }
@@ -395,24 +395,24 @@ func (w *WantSample) differs(g *got) (list []string) {
 	if !strings.Contains(g.reason, w.Reason) && g.class != w.Reason {
 		list = append(list, fmt.Sprintf("want the reason %q, got %s", w.Reason, g))
 	}
-	if g.Sample == nil {
+	if g.sample == nil {
 		if w.Key != nil || w.Time != "" || w.Values != nil {
 			list = append(list, fmt.Sprintf("want %s, got %s, which has no sample", w, g))
 		}
 		return list
 	}
-	if w.Key != nil && g.Key != *w.Key {
-		list = append(list, fmt.Sprintf("want key %s, got %s", *w.Key, g.Key))
+	if w.Key != nil && g.sample.Key != *w.Key {
+		list = append(list, fmt.Sprintf("want key %s, got %s", *w.Key, g.sample.Key))
 	}
-	if at, _ := moment(w.Time); w.Time != "" && !g.Time.Equal(at) { // checked before
-		list = append(list, fmt.Sprintf("want time %s, got %s", w.Time, g.Time.Format(time.RFC3339Nano)))
+	if at, _ := moment(w.Time); w.Time != "" && !g.sample.Time.Equal(at) { // checked before
+		list = append(list, fmt.Sprintf("want time %s, got %s", w.Time, g.sample.Time.Format(time.RFC3339Nano)))
 	}
 	for _, field := range sortedFields(w.Values) {
 		want := w.Values[field]
-		i := slices.IndexFunc(g.Values, func(v Value) bool { return v.Field == field })
+		i := slices.IndexFunc(g.sample.Values, func(v Value) bool { return v.Field == field })
 		if i < 0 {
 			list = append(list, fmt.Sprintf("want %s=%s, but the sample has no value %s", field, numberText(want), field))
-		} else if have := g.Values[i].Value; !near(want, have) {
+		} else if have := g.sample.Values[i].Value; !near(want, have) {
 			list = append(list, fmt.Sprintf("want %s=%s, got %s", field, numberText(want), numberText(have)))
 		}
 	}

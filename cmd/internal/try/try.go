@@ -142,7 +142,7 @@ type reader struct {
 
 // lane is a partition.
 type lane struct {
-	*backtest.Lane
+	fold    *backtest.Lane
 	place   int64              // of the next record
 	latest  int64              // event time
 	samples map[int64]*pending // by their place
@@ -150,7 +150,7 @@ type lane struct {
 
 // pending is a sample whose values may yet be transformed.
 type pending struct {
-	*Sample
+	sample      *Sample
 	transformed bool
 	held        bool
 }
@@ -216,11 +216,11 @@ func (r *reader) lane(partition int32, newest int64) (*lane, error) {
 			if r.lacks(s.Values) {
 				s.Outcome = Missing
 			}
-			p.result.Intervals = append(p.result.Intervals, s)
+			p.sample.result.Intervals = append(p.sample.result.Intervals, s)
 		}
 	}
 	var err error
-	l.Lane, err = backtest.NewLaneAt(&own, r.trial.exec, r.topic, partition, 0, newest, func(_ []state.Row, events []state.EventRow) error {
+	l.fold, err = backtest.NewLaneAt(&own, r.trial.exec, r.topic, partition, 0, newest, func(_ []state.Row, events []state.EventRow) error {
 		for i := range events {
 			if r.trial.Anomaly != nil {
 				r.trial.Anomaly(&events[i])
@@ -231,18 +231,18 @@ func (r *reader) lane(partition int32, newest int64) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.TellRefused = func(u *state.Refusal) {
+	l.fold.TellRefused = func(u *state.Refusal) {
 		p := l.samples[u.Offset]
 		if p == nil {
 			return
 		}
 		p.held = false
 		if u.Outcome == state.Late {
-			p.Outcome, p.Reason = Late, lateReason(&r.by)
+			p.sample.Outcome, p.sample.Reason = Late, lateReason(&r.by)
 			return
 		}
-		p.Outcome, p.result.Class = Dead, "future_time"
-		p.Reason = "its time is further past the partition's newest than ODRADEK_MAX_JUMP allows, and most of the next records are earlier"
+		p.sample.Outcome, p.sample.result.Class = Dead, "future_time"
+		p.sample.Reason = "its time is further past the partition's newest than ODRADEK_MAX_JUMP allows, and most of the next records are earlier"
 	}
 	r.lanes[partition] = l
 	return l, nil
@@ -339,7 +339,7 @@ func (r *reader) fold(ctx context.Context, rec *Record, in, raw *schemas.Reading
 	}
 	for i := range in.Len() {
 		key, at, values := in.At(i)
-		if err := l.Misplaced(&state.Sample{Key: key, Time: at, Values: values}); err != nil {
+		if err := l.fold.Misplaced(&state.Sample{Key: key, Time: at, Values: values}); err != nil {
 			out.die(err)
 			return nil
 		}
@@ -358,10 +358,10 @@ func (r *reader) fold(ctx context.Context, rec *Record, in, raw *schemas.Reading
 		_, _, all := r.all.Sample(raw, i)
 		s := &Sample{Key: text(key), Time: time.UnixMicro(at).UTC(), Outcome: Read, Values: r.values(key, values, all), result: out}
 		out.Samples = append(out.Samples, s)
-		p := &pending{Sample: s}
+		p := &pending{sample: s}
 		l.samples[sm.Offset] = p
-		before := l.Suspects()
-		outcome, err := l.Fold(ctx, &sm)
+		before := l.fold.Suspects()
+		outcome, err := l.fold.Fold(ctx, &sm)
 		if err != nil {
 			return fmt.Errorf("try: %w", err)
 		}
@@ -377,7 +377,7 @@ func (r *reader) fold(ctx context.Context, rec *Record, in, raw *schemas.Reading
 			s.Outcome, s.Reason = Duplicate, "its series has a sample of this time already"
 		case state.Held:
 			p.held = true
-			if l.Suspects() > before {
+			if l.fold.Suspects() > before {
 				s.Outcome, s.Reason = Held, "its time is further past the partition's newest than ODRADEK_MAX_JUMP allows: later records decide"
 			}
 		}
@@ -417,8 +417,8 @@ func (r *reader) values(key []byte, taken, all []float64) []Value {
 // become notes what the values of a sample are transformed to.
 func (p *pending) become(values []float64) {
 	p.transformed = true
-	for i := range p.Values {
-		v := &p.Values[i]
+	for i := range p.sample.Values {
+		v := &p.sample.Values[i]
 		if was := v.Value; was != nil {
 			if v.Value = number(values[i]); v.Value == nil {
 				v.Reason = "no result of ODRADEK_TRANSFORM"
@@ -432,14 +432,14 @@ func (t *Trial) End(ctx context.Context) ([]*Result, error) {
 	for _, r := range t.readers {
 		for _, l := range r.lanes {
 			if l.latest != math.MinInt64 {
-				if err := l.Release(ctx, l.latest+r.by.Lateness); err != nil {
+				if err := l.fold.Release(ctx, l.latest+r.by.Lateness); err != nil {
 					return nil, fmt.Errorf("try: %w", err)
 				}
 			}
 			for _, p := range l.samples {
-				if p.held && p.Outcome != Dead && (p.Outcome != Held || l.Suspects() == 0) {
-					if p.Outcome, p.Reason = Read, ""; r.lacks(p.Values) {
-						p.Outcome = Missing
+				if p.held && p.sample.Outcome != Dead && (p.sample.Outcome != Held || l.fold.Suspects() == 0) {
+					if p.sample.Outcome, p.sample.Reason = Read, ""; r.lacks(p.sample.Values) {
+						p.sample.Outcome = Missing
 					}
 				}
 			}
@@ -496,7 +496,7 @@ func (r *Result) conclude() {
 func (t *Trial) Close() {
 	for _, r := range t.readers {
 		for _, l := range r.lanes {
-			l.Close()
+			l.fold.Close()
 		}
 	}
 	t.exec.Close()

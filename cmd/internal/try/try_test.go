@@ -87,7 +87,7 @@ func TestMerge(t *testing.T) {
 // and stands in another place is no difference of its own.
 func TestCompare(t *testing.T) {
 	sample := func(key string, v float64) got {
-		return got{Sample: &Sample{Key: key, Values: []Value{{Field: "v", Value: &v}}}, outcome: Read, record: &Result{Line: 1}}
+		return got{sample: &Sample{Key: key, Values: []Value{{Field: "v", Value: &v}}}, outcome: Read, record: &Result{Line: 1}}
 	}
 	want := func(key string, v float64) WantSample {
 		return WantSample{Key: &key, Values: map[string]*float64{"v": &v}}
