@@ -521,13 +521,13 @@ func discordsCharts(x []float64, column string, heat *discord.Heatmap, ranked []
 	if most < 0 {
 		least, most = 0, 0 // no discord
 	}
-	lengths := heat.All()
-	last := lengths[len(lengths)-1] + heat.Step
+	lengths := heat.Lengths.All()
+	last := lengths[len(lengths)-1] + heat.Lengths.Step
 	cells := &chart.Chart{X: "row", Y: "length", Height: 340,
 		Title: fmt.Sprintf("discords by their first row: normalised distance, blue %.3g to red %.3g", least, most)}
-	cells.CellsIn(chart.Point{X: 1, Y: float64(heat.Min)}, chart.Point{X: float64(heat.Starts + 1), Y: float64(last)}, heat.Columns, heat.Rows,
-		func(column, row int) float64 { return heat.Value(row, column) }, least, most)
-	cells.Dot("", chart.Point{X: float64(len(x)), Y: float64(heat.Min)}, chart.Style{Color: "none"}) // both axes end with the last row
+	from, to := chart.Point{X: 1, Y: float64(heat.Lengths.Min)}, chart.Point{X: float64(heat.Starts + 1), Y: float64(last)}
+	cells.CellsIn(from, to, heat.Columns, heat.Rows, func(column, row int) float64 { return heat.Value(row, column) }, least, most)
+	cells.Dot("", chart.Point{X: float64(len(x)), Y: float64(heat.Lengths.Min)}, chart.Style{Color: "none"}) // both axes end with the last row
 	return []*chart.Chart{series, cells}
 }
 

@@ -51,18 +51,18 @@ func TestDiscords(t *testing.T) {
 		writeTable(t, path, []string{"time", "v"}, rows)
 		q := discord.RangeQuery{Lengths: discord.Lengths{Min: 4 + rng.IntN(10), Step: 1 + rng.IntN(3)}, Top: 1 + rng.IntN(3),
 			Options: func(int) discord.Options { return discord.Options{} }}
-		q.Max = q.Min + rng.IntN(15)
+		q.Lengths.Max = q.Lengths.Min + rng.IntN(15)
 		most := 1 + rng.IntN(20)
 		for _, radius := range []string{"off", "auto", strconv.FormatFloat(0.5+3*rng.Float64(), 'g', 4, 64)} {
 			q.Radius, _ = discord.ParseRadius(radius)
 			args := []string{path, "-column", "v", "-radius", radius, "-most", strconv.Itoa(most), "-executor", executors[1+round%2]}
-			for name, v := range map[string]int{"min": q.Min, "max": q.Max, "step": q.Step, "top": q.Top} {
+			for name, v := range map[string]int{"min": q.Lengths.Min, "max": q.Lengths.Max, "step": q.Lengths.Step, "top": q.Top} {
 				args = append(args, fmt.Sprintf("-%s=%d", name, v))
 			}
 			var want []discord.Ranged
 			add := func(r discord.Ranged) bool { want = append(want, r); return true }
 			if radius == "off" {
-				for _, m := range q.All() {
+				for _, m := range q.Lengths.All() {
 					found := discord.Define(x, m, discord.Options{}).Top(m, q.Top)
 					add(discord.Ranged{Length: m, Count: len(found), Found: found})
 				}

@@ -11,7 +11,7 @@ import (
 // to the largest (Zymbler and Kraeva 2023, equation 11; there with discords alone). A
 // cell has the largest of those in it.
 type Heatmap struct {
-	Lengths         // of the series, as it was searched
+	Lengths Lengths // of the series, as it was searched
 	Starts  int     // subsequences of the least length
 	Columns int     // cells of a length
 	Rows    int     // of lengths
@@ -32,8 +32,8 @@ func NewHeatmap(n int, l Lengths, cells int) *Heatmap {
 
 // cell returns the cell of the subsequence at a place, of a length.
 func (h *Heatmap) cell(at, m int) *uint8 {
-	count := (h.Max-h.Min)/max(1, h.Step) + 1
-	row := (m - h.Min) / max(1, h.Step) * h.Rows / count
+	count := (h.Lengths.Max-h.Lengths.Min)/max(1, h.Lengths.Step) + 1
+	row := (m - h.Lengths.Min) / max(1, h.Lengths.Step) * h.Rows / count
 	return &h.Cells[row*h.Columns+at*h.Columns/h.Starts]
 }
 
@@ -68,7 +68,7 @@ const heatmapMagic = "heatmap1"
 // byte first (least length, largest length, step, starts, columns, rows), and the cells.
 func (h *Heatmap) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, heatmapMagic...)
-	for _, v := range []int{h.Min, h.Max, h.Step, h.Starts, h.Columns, h.Rows} {
+	for _, v := range []int{h.Lengths.Min, h.Lengths.Max, h.Lengths.Step, h.Starts, h.Columns, h.Rows} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
 	return append(b, h.Cells...), nil
@@ -80,10 +80,11 @@ func (h *Heatmap) UnmarshalBinary(b []byte) error {
 	if len(b) < head || string(b[:len(heatmapMagic)]) != heatmapMagic {
 		return errors.New("discord: these bytes are no heatmap")
 	}
-	for i, v := range []*int{&h.Min, &h.Max, &h.Step, &h.Starts, &h.Columns, &h.Rows} {
+	for i, v := range []*int{&h.Lengths.Min, &h.Lengths.Max, &h.Lengths.Step, &h.Starts, &h.Columns, &h.Rows} {
 		*v = int(binary.LittleEndian.Uint32(b[len(heatmapMagic)+4*i:]))
 	}
-	if h.Cells = append([]uint8(nil), b[head:]...); len(h.Cells) != h.Columns*h.Rows || h.Min < 1 || h.Max < h.Min || h.Starts < 1 {
+	h.Cells = append([]uint8(nil), b[head:]...)
+	if len(h.Cells) != h.Columns*h.Rows || h.Lengths.Min < 1 || h.Lengths.Max < h.Lengths.Min || h.Starts < 1 {
 		return errors.New("discord: the heatmap is cut off, or damaged")
 	}
 	return nil

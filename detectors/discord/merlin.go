@@ -63,8 +63,8 @@ func everyLength(x []float64, from int, l Lengths, options func(m int) Options, 
 			t = whole{p, m}
 		} else {
 			s.exclusion, s.parallel = o.exclusion(m), parallel
-			if s.m == 0 {
-				s.load(x, m, o.ExcludeFlat)
+			if s.series.m == 0 {
+				s.series.load(x, m, o.ExcludeFlat)
 				s.findAll(o.Single)
 			} else {
 				s.advance(m)
@@ -78,16 +78,16 @@ func everyLength(x []float64, from int, l Lengths, options func(m int) Options, 
 
 // whole is the table of a profile.
 type whole struct {
-	Profile
-	m int
+	profile Profile
+	m       int
 }
 
-func (w whole) discords(count int) []Discord { return w.Top(w.m, count) }
-func (w whole) ranged(r float64) []Discord   { return w.Range(w.m, r) }
+func (w whole) discords(count int) []Discord { return w.profile.Top(w.m, count) }
+func (w whole) ranged(r float64) []Discord   { return w.profile.Range(w.m, r) }
 
 // search is a search for the discords of one length after the other.
 type search struct {
-	series
+	series    series
 	from      int // the first that may be a discord
 	exclusion int
 	parallel  detectors.Parallel
@@ -102,18 +102,18 @@ type search struct {
 
 // findAll finds all neighbours. In single precision their distances are upper bounds.
 func (s *search) findAll(inSingle bool) {
-	near := s.all(s.exclusion, inSingle, s.parallel)
-	n := s.starts
+	near := s.series.all(s.exclusion, inSingle, s.parallel)
+	n := s.series.starts
 	s.reserve()
 	const each = 512
 	s.parallel((n+each-1)/each, func(unit int) {
 		for i := unit * each; i < min(n, (unit+1)*each); i++ {
 			s.near[i] = near[i]
-			if s.flat(i) {
-				s.near[i] = int32(s.flatNeighbour(i, s.exclusion))
+			if s.series.flat(i) {
+				s.near[i] = int32(s.series.flatNeighbour(i, s.exclusion))
 			}
 			s.measure(i)
-			if inSingle && s.usual(i) {
+			if inSingle && s.series.usual(i) {
 				s.exact[i] = false
 				if s.near[i] < 0 {
 					s.d[i] = math.Inf(1)
@@ -125,7 +125,7 @@ func (s *search) findAll(inSingle bool) {
 
 // reserve makes room for all subsequences.
 func (s *search) reserve() {
-	n := s.starts
+	n := s.series.starts
 	s.near, s.cov, s.d, s.exact = sized(s.near, n), sized(s.cov, n), sized(s.d, n), sized(s.exact, n)
 	s.limit, s.never = sized(s.limit, n+lanes), sized(s.never, n+lanes)
 	for i := range s.never {
@@ -137,14 +137,14 @@ func (s *search) reserve() {
 func (s *search) measure(i int) {
 	s.exact[i], s.d[i], s.cov[i] = true, math.NaN(), 0
 	if j := int(s.near[i]); j >= 0 {
-		s.d[i], s.cov[i] = s.distance(i, j), s.covariance(i, j)
+		s.d[i], s.cov[i] = s.series.distance(i, j), s.covariance(i, j)
 	}
 }
 
 // covariance returns the covariance of two subsequences, times their length.
 func (s *search) covariance(i, j int) float64 {
-	a, b := s.x[i:i+s.m], s.x[j:j+s.m]
-	ea, eb := s.sum[i]/float64(s.m), s.sum[j]/float64(s.m)
+	a, b := s.series.x[i:i+s.series.m], s.series.x[j:j+s.series.m]
+	ea, eb := s.series.sum[i]/float64(s.series.m), s.series.sum[j]/float64(s.series.m)
 	sum := 0.0
 	for k, v := range a {
 		sum += (v - a[0] - ea) * (b[k] - b[0] - eb)
@@ -154,20 +154,22 @@ func (s *search) covariance(i, j int) float64 {
 
 // advance proceeds to a larger length: distances become upper bounds.
 func (s *search) advance(m int) {
-	for s.m < m {
-		t := float64(s.m)
-		n := s.starts - 1
+	x, sum := s.series.x, s.series.sum
+	for s.series.m < m {
+		at := s.series.m
+		t := float64(at)
+		n := s.series.starts - 1
 		for i := range n {
 			if j := int(s.near[i]); j >= n {
 				s.near[i] = -1
 			} else if j >= 0 {
-				s.cov[i] += t / (t + 1) * (s.x[i+s.m] - s.x[i] - s.sum[i]/t) * (s.x[j+s.m] - s.x[j] - s.sum[j]/t)
+				s.cov[i] += t / (t + 1) * (x[i+at] - x[i] - sum[i]/t) * (x[j+at] - x[j] - sum[j]/t)
 			}
 		}
-		s.lengthen()
+		s.series.lengthen()
 	}
-	s.derive()
-	for i := range s.starts {
+	s.series.derive()
+	for i := range s.series.starts {
 		s.bound(i)
 	}
 }
@@ -176,21 +178,23 @@ func (s *search) advance(m int) {
 func (s *search) bound(i int) {
 	s.exact[i], s.d[i] = false, math.Inf(1)
 	switch j := int(s.near[i]); {
-	case s.flat(i):
-		s.near[i] = int32(s.flatNeighbour(i, s.exclusion))
+	case s.series.flat(i):
+		s.near[i] = int32(s.series.flatNeighbour(i, s.exclusion))
 		s.measure(i)
-	case !s.usual(i):
+	case !s.series.usual(i):
 		s.near[i] = -1
 		s.measure(i)
-	case j < 0 || j > i-s.exclusion && j < i+s.exclusion || isBad(s.inv[j]):
+	case j < 0 || j > i-s.exclusion && j < i+s.exclusion || isBad(s.series.inv[j]):
 		s.near[i] = -1
 	default:
-		s.d[i] = s.apart(s.cov[i] * s.inv[i] * s.inv[j])
+		s.d[i] = s.apart(s.cov[i] * s.series.inv[i] * s.series.inv[j])
 	}
 }
 
 // apart converts a correlation to a distance.
-func (s *search) apart(rho float64) float64 { return math.Sqrt(2 * float64(s.m) * max(0, 1-rho)) }
+func (s *search) apart(rho float64) float64 {
+	return math.Sqrt(2 * float64(s.series.m) * max(0, 1-rho))
+}
 
 const (
 	mostRounds = 12   // how often a radius is tried
@@ -206,7 +210,7 @@ func (s *search) discords(count int) []Discord {
 			r *= 0.98
 		}
 		r = min(r, found[len(found)-1].Distance*(1-slack))
-		if round == mostRounds || !s.ranges(r, s.starts/refineOneIn) {
+		if round == mostRounds || !s.ranges(r, s.series.starts/refineOneIn) {
 			s.findAll(false)
 			found, _ = s.first(count)
 			break
@@ -255,8 +259,8 @@ func deviation(x []float64) float64 {
 // no other subsequence can be one.
 func (s *search) first(count int) (found []Discord, known bool) {
 	known = true
-	free := make([]bool, s.starts)
-	for i := s.from; i < s.starts-lanes; i++ {
+	free := make([]bool, s.series.starts)
+	for i := s.from; i < s.series.starts-lanes; i++ {
 		free[i] = s.d[i] == s.d[i]
 	}
 	for len(found) < count {
@@ -270,8 +274,8 @@ func (s *search) first(count int) (found []Discord, known bool) {
 			break
 		}
 		known = known && s.exact[best]
-		found = append(found, Discord{At: best - lanes, Length: s.m, Distance: s.d[best], Nearest: int(s.near[best]) - lanes})
-		for j := max(0, best-s.m+1); j < min(len(free), best+s.m); j++ {
+		found = append(found, Discord{At: best - lanes, Length: s.series.m, Distance: s.d[best], Nearest: int(s.near[best]) - lanes})
+		for j := max(0, best-s.series.m+1); j < min(len(free), best+s.series.m); j++ {
 			free[j] = false
 		}
 	}

@@ -68,13 +68,13 @@ func rangeDiscords(x []float64, m int, r float64, o Options, parallel detectors.
 		return Compute(x, m, o, parallel).Range(m, r)
 	}
 	s := search{from: lanes, exclusion: o.exclusion(m), parallel: parallel}
-	s.load(x, m, o.ExcludeFlat)
+	s.series.load(x, m, o.ExcludeFlat)
 	s.reserve()
-	for i := range s.starts {
+	for i := range s.series.starts {
 		s.near[i] = -1
 		s.bound(i)
 	}
-	s.ranges(r, s.starts)
+	s.ranges(r, s.series.starts)
 	var found []Discord
 	for i, d := range s.d {
 		if s.exact[i] && d >= r {

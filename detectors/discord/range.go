@@ -15,7 +15,7 @@ const refineOneIn = 8
 // with r; correlations with 1-r^2/(2m).
 func (s *search) ranges(r float64, most int) bool {
 	candidates := 0
-	for i := s.from; i < s.starts-lanes; i++ {
+	for i := s.from; i < s.series.starts-lanes; i++ {
 		if !s.exact[i] && s.d[i] >= r {
 			s.borrow(i)
 			if s.d[i] >= r {
@@ -29,7 +29,7 @@ func (s *search) ranges(r float64, most int) bool {
 	type run struct{ from, to int }
 	const gap, longest = 16, 128
 	var runs []run
-	for i := s.from; i < s.starts-lanes; i++ {
+	for i := s.from; i < s.series.starts-lanes; i++ {
 		if s.exact[i] || !(s.d[i] >= r) {
 			continue
 		}
@@ -46,13 +46,13 @@ func (s *search) ranges(r float64, most int) bool {
 // ranged returns the range discords in the order of their places.
 func (s *search) ranged(r float64) []Discord {
 	least := r - slack*math.Abs(r)
-	if !s.ranges(least-slack*math.Abs(r), s.starts/refineOneIn) {
+	if !s.ranges(least-slack*math.Abs(r), s.series.starts/refineOneIn) {
 		s.findAll(false)
 	}
 	var found []Discord
-	for i := s.from; i < s.starts-lanes; i++ {
+	for i := s.from; i < s.series.starts-lanes; i++ {
 		if s.d[i] >= least {
-			found = append(found, Discord{At: i - lanes, Length: s.m, Distance: s.d[i], Nearest: int(s.near[i]) - lanes})
+			found = append(found, Discord{At: i - lanes, Length: s.series.m, Distance: s.d[i], Nearest: int(s.near[i]) - lanes})
 		}
 	}
 	return found
@@ -65,11 +65,11 @@ func (s *search) borrow(i int) {
 		if j < 0 {
 			continue
 		}
-		if j -= side; j < lanes || j >= s.starts-lanes || j > i-s.exclusion && j < i+s.exclusion || isBad(s.inv[j]) {
+		if j -= side; j < lanes || j >= s.series.starts-lanes || j > i-s.exclusion && j < i+s.exclusion || isBad(s.series.inv[j]) {
 			continue
 		}
 		cov := s.covariance(i, j)
-		if d := s.apart(cov * s.inv[i] * s.inv[j]); d < s.d[i] {
+		if d := s.apart(cov * s.series.inv[i] * s.series.inv[j]); d < s.d[i] {
 			s.near[i], s.cov[i], s.d[i] = int32(j), cov, d
 		}
 	}
@@ -77,7 +77,7 @@ func (s *search) borrow(i int) {
 
 // refine compares the candidates from one on with all others.
 func (s *search) refine(from, to int, r float64) {
-	enough := 1 - r*r/(2*float64(s.m)) // a larger correlation: it is no range discord
+	enough := 1 - r*r/(2*float64(s.series.m)) // a larger correlation: it is no range discord
 	left := 0
 	at := make([]int32, to-from)
 	first := from
@@ -105,13 +105,13 @@ func (s *search) refine(from, to int, r float64) {
 		}
 	}
 	var t strip
-	last := s.starts - lanes
+	last := s.series.starts - lanes
 	start, end := from, to
 	for k := s.exclusion; left > 0 && (start+k < last || end-k > lanes); k += lanes {
-		s.walk(&t, start, start+k, min(end, last-k), s.limit, s.never, found)
+		s.series.walk(&t, start, start+k, min(end, last-k), s.limit, s.never, found)
 		d := k + lanes - 1 // the diagonals from -d to -k
 		if i := max(start, d+1); i < end {
-			s.walk(&t, i, i-d, end, s.limit, s.never, found)
+			s.series.walk(&t, i, i-d, end, s.limit, s.never, found)
 		}
 		for start < end && math.IsInf(s.limit[start], 1) {
 			start++

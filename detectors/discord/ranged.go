@@ -13,7 +13,7 @@ const Auto = -1
 
 // RangeQuery asks for range discords.
 type RangeQuery struct {
-	Lengths
+	Lengths Lengths
 	// Radius is the least distance of a range discord, above 0; or Auto. Auto begins with 2*sqrt(m), which no distance
 	// exceeds, and halves it; with 0.99 of the distance at the length before, for the next four lengths, and takes off 1 % a
 	// time; and from then on with the mean less two standard deviations of the last five distances, and takes off one
@@ -58,7 +58,7 @@ func (q *RangeQuery) Radii() func(m int, first []Discord) float64 {
 // DefineRanges is the definition of Ranges.
 func DefineRanges(x []float64, q *RangeQuery, visit func(Ranged) bool) {
 	rule := radii{q: q}
-	for _, m := range q.All() {
+	for _, m := range q.Lengths.All() {
 		if !visit(rule.find(m, whole{Define(x, m, q.Options(m)), m})) {
 			return
 		}

@@ -45,15 +45,15 @@ func TestRangedDiscords(t *testing.T) {
 	}
 	for name, x := range nasty(rng, 120+rng.IntN(200)) {
 		q := RangeQuery{Lengths: Lengths{Min: 3 + rng.IntN(20), Step: 1 + rng.IntN(4)}, Top: rng.IntN(4), Radius: Auto}
-		q.Max = min(q.Min+rng.IntN(50), len(x)/2)
+		q.Lengths.Max = min(q.Lengths.Min+rng.IntN(50), len(x)/2)
 		if slices.Contains([]string{"tied", "square", "flat stretches"}, name) {
 			q.Top = min(q.Top, 1) // of equally far ones another may be the first, and others overlap it, so that the Top-th is at another distance
 		}
 		if rng.IntN(2) == 0 {
-			p := Define(x, q.Min, Options{})
+			p := Define(x, q.Lengths.Min, Options{})
 			q.Radius = max(1e-3, p.Distance[rng.IntN(len(p.Distance))]) // one that is there, or NaN
 			if q.Radius != q.Radius || rng.IntN(2) == 0 {
-				q.Radius = 0.01 + 2*math.Sqrt(float64(q.Min))*rng.Float64()
+				q.Radius = 0.01 + 2*math.Sqrt(float64(q.Lengths.Min))*rng.Float64()
 			}
 		}
 		if rng.IntN(2) == 0 {
@@ -61,7 +61,7 @@ func TestRangedDiscords(t *testing.T) {
 		}
 		o := Options{ExcludeFlat: rng.IntN(2) == 0, Single: rng.IntN(2) == 0}
 		if rng.IntN(3) == 0 {
-			o.Exclusion = 1 + rng.IntN(q.Min)
+			o.Exclusion = 1 + rng.IntN(q.Lengths.Min)
 		}
 		if rng.IntN(4) == 0 {
 			o.K = 1 + rng.IntN(3)

@@ -13,7 +13,7 @@ const singleLanes = vec.JoinLanes32
 // that [series] computes from the values. After the last subsequence there is room for the diagonals
 // that are walked together.
 type single struct {
-	*series
+	series      *series
 	df, dg, inv []float32
 }
 
@@ -52,8 +52,8 @@ func (s *single) walk(t *singleStrip, i, j, end int, limit []float32, found func
 		}
 		// One of the lanes has a covariance from the values in each of singleLanes rows from
 		// i+at-j-singleLanes+1 on.
-		at := int(s.rows[j+1])
-		stop := min(end, (i/drift+1)*drift, int(s.rows[i+1]), i+at-j-singleLanes+1)
+		at := int(s.series.rows[j+1])
+		stop := min(end, (i/drift+1)*drift, int(s.series.rows[i+1]), i+at-j-singleLanes+1)
 		for i, j = i+1, j+1; i < stop; i, j = i+1, j+1 {
 			at := vec.Join32(&t.cov, &t.rho, s.df, s.dg, s.inv, limit, limit, i, j, stop)
 			i, j = at, j+at-i
@@ -67,10 +67,10 @@ func (s *single) walk(t *singleStrip, i, j, end int, limit []float32, found func
 
 // start computes the covariances of subsequence i with those from j on, in float64.
 func (s *single) start(t *singleStrip, i, j int) {
-	t.a = s.deviations(t.a, i)
+	t.a = s.series.deviations(t.a, i)
 	for l := 0; l < singleLanes; l += lanes {
-		at := min(j+l, s.starts-lanes) // those after the last belong to no pair
-		vec.Covariances(&t.half, t.a, s.x[at:], s.mean[at:])
+		at := min(j+l, s.series.starts-lanes) // those after the last belong to no pair
+		vec.Covariances(&t.half, t.a, s.series.x[at:], s.series.mean[at:])
 		for k := j + l - at; k < lanes; k++ {
 			t.cov[at+k-j] = float32(t.half[k])
 		}

@@ -102,7 +102,7 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 		r.others++
 	}
 	s := search{from: lanes, exclusion: m, parallel: cores}
-	s.load(x, m, false)
+	s.series.load(x, m, false)
 	s.findAll(true)
 	found := s.discords(count)
 	if !same(found) {
@@ -115,8 +115,8 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 		r.discord = max(r.discord, math.Abs(d.Distance-exact[i].Distance))
 	}
 	settled, all := 0, 0
-	for i := range s.starts {
-		if s.usual(i) {
+	for i := range s.series.starts {
+		if s.series.usual(i) {
 			all++
 			if s.exact[i] {
 				settled++

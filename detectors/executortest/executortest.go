@@ -107,11 +107,11 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		b := pack(e, pick(rng, all, 200))
-		if err := e.Execute(ctx, b.Batch); err == nil {
+		if err := e.Execute(ctx, b.batch); err == nil {
 			t.Error("no error after the context was cancelled")
 		}
 		b.execute(t, e)
-		e.Release(b.Batch)
+		e.Release(b.batch)
 	})
 }
 
@@ -265,10 +265,10 @@ func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int
 	op := c.Detector.Op()
 	var carry detectors.Words
 	for i, in := range c.tasks {
-		b := batch{Batch: e.Batch()}
+		b := batch{batch: e.Batch()}
 		b.addTask(c, in, carry, 0)
 		b.execute(t, e)
-		r := b.Rows(0)
+		r := b.batch.Rows(0)
 		got := detectors.Result{Scores: slices.Clone(r.Scores), Next: slices.Clone(r.Next), Detail: slices.Clone(r.Detail)}
 		if compare {
 			want := detectors.Result{
@@ -305,7 +305,7 @@ func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int
 		c.cost += op.Spec().Cost(&r)
 		c.results = append(c.results, got)
 		carry = got.Next
-		e.Release(b.Batch)
+		e.Release(b.batch)
 	}
 	return open
 }
@@ -319,19 +319,19 @@ func run(t reporter, e detectors.Executor, b *batch) {
 	task := 0
 	for _, link := range b.order {
 		c := link.chain
-		r := b.Rows(task)
+		r := b.batch.Rows(task)
 		want := c.results[link.task]
 		if !equal(r.Scores, want.Scores) || !slices.Equal(r.Next, want.Next) || !slices.Equal(r.Detail, want.Detail) {
-			t.Errorf("%s: task %d: the result among %d tasks is not the one it has alone", c.Name, link.task, len(b.Tasks))
+			t.Errorf("%s: task %d: the result among %d tasks is not the one it has alone", c.Name, link.task, len(b.batch.Tasks))
 		}
 		task++
 	}
-	e.Release(b.Batch)
+	e.Release(b.batch)
 }
 
 // batch is a batch with guards and its content before the execution.
 type batch struct {
-	*detectors.Batch
+	batch  *detectors.Batch
 	order  []link
 	params map[detectors.Detector]detectors.Span
 	shared map[*chain]detectors.Span // the rows of all of a chain's tasks; nil: each has its own
@@ -345,13 +345,13 @@ type link struct {
 // pack puts the first tasks of all chains into a batch, then the second, and so
 // on, linked.
 func pack(e detectors.Executor, chains []*chain) *batch {
-	return (&batch{Batch: e.Batch()}).pack(chains)
+	return (&batch{batch: e.Batch()}).pack(chains)
 }
 
 // packShared is pack with overlapping X: tasks of a chain share their common rows, as tasks
 // of a window's owner do.
 func packShared(e detectors.Executor, chains []*chain) *batch {
-	return (&batch{Batch: e.Batch(), shared: map[*chain]detectors.Span{}}).pack(chains)
+	return (&batch{batch: e.Batch(), shared: map[*chain]detectors.Span{}}).pack(chains)
 }
 
 func (b *batch) pack(chains []*chain) *batch {
@@ -362,7 +362,7 @@ func (b *batch) pack(chains []*chain) *batch {
 			if i < len(c.tasks) {
 				more = true
 				b.addTask(c, c.tasks[i], nil, last[k])
-				last[k] = uint32(len(b.Tasks))
+				last[k] = uint32(len(b.batch.Tasks))
 				b.order = append(b.order, link{c, i})
 			}
 		}
@@ -374,12 +374,12 @@ func (b *batch) pack(chains []*chain) *batch {
 
 // packWhole puts the tasks of one chain after the tasks of the other.
 func packWhole(e detectors.Executor, chains []*chain) *batch {
-	b := &batch{Batch: e.Batch()}
+	b := &batch{batch: e.Batch()}
 	for _, c := range chains {
 		last := uint32(0)
 		for i, in := range c.tasks {
 			b.addTask(c, in, nil, last)
-			last = uint32(len(b.Tasks))
+			last = uint32(len(b.batch.Tasks))
 			b.order = append(b.order, link{c, i})
 		}
 	}
@@ -410,18 +410,18 @@ func (b *batch) addTask(c *chain, in input, carry detectors.Words, after uint32)
 	}
 	t.Bins = b.words(detectors.WordsOf(c.Bins))
 	if d, ok := c.Detector.(detectors.Modelled); ok {
-		t.Model = b.Model(d.Model())
+		t.Model = b.batch.Model(d.Model())
 	}
 	if carry != nil {
 		t.Carry = b.words(carry)
 	}
-	t.Scores = b.GrowOut(in.size.Scores)
+	t.Scores = b.batch.GrowOut(in.size.Scores)
 	b.guards()
-	t.Next = b.GrowOut(in.size.Carry)
+	t.Next = b.batch.GrowOut(in.size.Carry)
 	b.guards()
-	t.Detail = b.GrowOut(in.size.Detail)
+	t.Detail = b.batch.GrowOut(in.size.Detail)
 	b.guards()
-	b.Tasks = append(b.Tasks, t)
+	b.batch.Tasks = append(b.batch.Tasks, t)
 }
 
 // rows packs values as an op's elements.
@@ -435,11 +435,11 @@ func (b *batch) rows(op detectors.Op, values []float64) (s detectors.Span) {
 		s = b.words(detectors.WordsOf(x))
 	case detectors.F64:
 		var x []float64
-		s, x = b.GrowF64(len(values))
+		s, x = b.batch.GrowF64(len(values))
 		copy(x, values)
 	case detectors.I64:
 		var x []int64
-		s, x = b.GrowI64(len(values))
+		s, x = b.batch.GrowI64(len(values))
 		for i, v := range values {
 			x[i] = int64(v)
 		}
@@ -449,46 +449,46 @@ func (b *batch) rows(op detectors.Op, values []float64) (s detectors.Span) {
 
 // words puts w between guards.
 func (b *batch) words(w detectors.Words) detectors.Span {
-	s := b.Put(w)
+	s := b.batch.Put(w)
 	b.guards()
 	return s
 }
 
 // guards puts sentinels into both arenas.
 func (b *batch) guards() {
-	_, f := b.GrowF32(guard)
+	_, f := b.batch.GrowF32(guard)
 	for i, w := 0, detectors.WordsOf(f); i < len(w); i++ {
 		w[i] = sentinel
 	}
-	b.GrowOut(guard)
+	b.batch.GrowOut(guard)
 }
 
 // execute executes the batch and checks that all of the outputs and nothing
 // else was written.
 func (b *batch) execute(t reporter, e detectors.Executor) {
-	for i := range b.Out {
-		b.Out[i] = sentinel
+	for i := range b.batch.Out {
+		b.batch.Out[i] = sentinel
 	}
-	tasks, in := slices.Clone(b.Tasks), slices.Clone(b.In)
-	if err := e.Execute(context.Background(), b.Batch); err != nil {
+	tasks, in := slices.Clone(b.batch.Tasks), slices.Clone(b.batch.In)
+	if err := e.Execute(context.Background(), b.batch); err != nil {
 		t.Errorf("execute: %v", err)
 		return
 	}
-	output := make([]bool, len(b.Out))
-	for _, task := range b.Tasks {
+	output := make([]bool, len(b.batch.Out))
+	for _, task := range b.batch.Tasks {
 		for _, s := range []detectors.Span{task.Scores, task.Next, task.Detail} {
 			for i := s.Off; i < s.Off+s.Len; i++ {
 				output[i] = true
 			}
 		}
 	}
-	for i, v := range b.Out {
+	for i, v := range b.batch.Out {
 		if written := v != sentinel; written != output[i] {
 			t.Errorf("element %d of the output arena: written %v, is an output %v", i, written, output[i])
 			break
 		}
 	}
-	if !slices.Equal(tasks, b.Tasks) || !slices.Equal(in, b.In) {
+	if !slices.Equal(tasks, b.batch.Tasks) || !slices.Equal(in, b.batch.In) {
 		t.Errorf("an input was changed")
 	}
 }
@@ -521,7 +521,7 @@ func Bench(b *testing.B, newExecutor func() detectors.Executor) {
 				batch := pack(e, chains)
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := e.Execute(context.Background(), batch.Batch); err != nil {
+					if err := e.Execute(context.Background(), batch.batch); err != nil {
 						b.Fatal(err)
 					}
 				}

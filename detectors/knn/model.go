@@ -41,7 +41,7 @@ func Model(x []float64, dim, most int, p TopParams, parallel func(n int, f func(
 		v.near = nil // a tree needs memory, too
 		t := newWideTree(x, dim, parallel)
 		switch {
-		case v.stopped(): // parts of the tree may be missing
+		case v.mining.stopped(): // parts of the tree may be missing
 		case t != nil && (v.least == 0 || 32*float64(s.others)*t.off <= v.least*float64(t.scale)):
 			outliers = t.Top(s.TopParams, parallel)
 		default: // float32s are too coarse for these points

@@ -13,16 +13,16 @@ import (
 
 // solving is a search by a solving set.
 type solving struct {
-	*mining
-	near  [][]float64 // by point: a heap of the least distances so far; nil once it is inactive
-	sum   []float64   // by point: of its distances
-	state []uint8
-	cand  []int // candidates
-	set   []int // of all steps
-	top   best
-	least float64 // weight that a point needs; one of that very weight
-	last  int     // needs an index below last
-	count int64
+	mining *mining
+	near   [][]float64 // by point: a heap of the least distances so far; nil once it is inactive
+	sum    []float64   // by point: of its distances
+	state  []uint8
+	cand   []int // candidates
+	set    []int // of all steps
+	top    best
+	least  float64 // weight that a point needs; one of that very weight
+	last   int     // needs an index below last
+	count  int64
 }
 
 // The states of a point.
@@ -53,7 +53,7 @@ func (m *mining) stopped() bool { return m.Stop != nil && m.Stop() }
 
 // run is the main loop, figure 3. It ends once the solving set has most points, and returns false if it needs more.
 func (s *solving) run(most int, compare func(*solving)) bool {
-	for len(s.cand) > 0 && !s.stopped() {
+	for len(s.cand) > 0 && !s.mining.stopped() {
 		all := len(s.cand)
 		s.cand = s.cand[:min(all, most-len(s.set))]
 		s.set = append(s.set, s.cand...)
@@ -62,7 +62,7 @@ func (s *solving) run(most int, compare func(*solving)) bool {
 		}
 		for a, p := range s.cand {
 			for _, q := range s.cand[:a] {
-				d := s.distance(p, q)
+				d := s.mining.distance(p, q)
 				s.addNeighbour(p, d)
 				s.addNeighbour(q, d)
 				s.count++
@@ -70,7 +70,7 @@ func (s *solving) run(most int, compare func(*solving)) bool {
 		}
 		compare(s)
 		for _, c := range s.cand {
-			s.top.add(Outlier{c, s.weight(s.near[c])})
+			s.top.add(Outlier{c, s.mining.weight(s.near[c])})
 		}
 		if len(s.cand) < all {
 			return false
@@ -105,14 +105,14 @@ func (m *mining) first() []int {
 // addNeighbour adds a point at distance d to the neighbours of point p.
 func (s *solving) addNeighbour(p int, d float64) {
 	var by float64
-	s.near[p], by = s.push(s.near[p], d)
+	s.near[p], by = s.mining.push(s.near[p], d)
 	s.sum[p] += by
 }
 
 // mayReach reports whether the weight of point p may still be among the n largest, by the
 // distances to its nearest so far and their approximate sum.
 func (s *solving) mayReach(p int, near []float64, sum float64) bool {
-	if len(near) < s.others || sum > s.least {
+	if len(near) < s.mining.others || sum > s.least {
 		return true
 	}
 	// The running sum has accumulated roundings: sum up again. The weight is a sum in another
@@ -121,7 +121,7 @@ func (s *solving) mayReach(p int, near []float64, sum float64) bool {
 	for _, d := range near {
 		sum += d
 	}
-	bound := scaleToK(sum, s.K, s.others+number(s.Self)) * (1 + float64(s.others)*0x1p-51)
+	bound := scaleToK(sum, s.mining.K, s.mining.others+number(s.mining.Self)) * (1 + float64(s.mining.others)*0x1p-51)
 	return bound > s.least || bound == s.least && p < s.last
 }
 
@@ -142,23 +142,23 @@ func (s *solving) reaches(p int) bool {
 func (s *solving) next() {
 	s.cand = s.cand[:0]
 	order := func(a, b int) int { return cmp.Or(cmp.Compare(s.bound(b), s.bound(a)), cmp.Compare(a, b)) }
-	for p := range s.n {
+	for p := range s.mining.n {
 		if !s.reaches(p) {
 			continue
 		}
-		if len(s.cand) == s.Candidates && order(p, s.cand[len(s.cand)-1]) > 0 {
+		if len(s.cand) == s.mining.Candidates && order(p, s.cand[len(s.cand)-1]) > 0 {
 			continue
 		}
 		at, _ := slices.BinarySearchFunc(s.cand, p, order)
-		if s.cand = slices.Insert(s.cand, at, p); len(s.cand) > s.Candidates {
-			s.cand = s.cand[:s.Candidates]
+		if s.cand = slices.Insert(s.cand, at, p); len(s.cand) > s.mining.Candidates {
+			s.cand = s.cand[:s.mining.Candidates]
 		}
 	}
 }
 
 // bound returns an approximate upper bound of the weight of a point.
 func (s *solving) bound(p int) float64 {
-	if len(s.near[p]) < s.others {
+	if len(s.near[p]) < s.mining.others {
 		return math.Inf(1)
 	}
 	return s.sum[p]
@@ -169,7 +169,7 @@ func (m *mining) sequential() Top { return m.solve((*solving).compareInOrder) }
 
 func (s *solving) compareInOrder() {
 	hot := slices.Clone(s.cand) // those that may still be among the n largest
-	for p := range s.n {
+	for p := range s.mining.n {
 		if s.state[p] == compared {
 			continue
 		}
@@ -178,7 +178,7 @@ func (s *solving) compareInOrder() {
 			list = s.cand
 		}
 		for _, q := range list {
-			d := s.distance(p, q)
+			d := s.mining.distance(p, q)
 			s.count++
 			if s.state[p] == active {
 				s.addNeighbour(p, d)
@@ -208,13 +208,13 @@ func (s *solving) scan(q, from, to int, t *partial) {
 		if !hot && !reaches {
 			continue
 		}
-		d := s.distance(p, q)
+		d := s.mining.distance(p, q)
 		t.count++
 		if reaches {
 			s.addNeighbour(p, d)
 		}
 		var by float64
-		if t.near, by = s.push(t.near, d); by != 0 {
+		if t.near, by = s.mining.push(t.near, d); by != 0 {
 			t.sum += by
 			hot = hot && s.mayReach(q, t.near, t.sum)
 		}

@@ -23,7 +23,7 @@ import (
 
 // onLine is the memory for points of one coordinate.
 type onLine struct {
-	vec.Line
+	line   vec.Line
 	lrd    []float64 // by position
 	exact  []float64 // by position: densityInOrder, NaN where it is not known; empty before it is needed
 	near   []float32 // the points that are sorted, where not all are
@@ -43,11 +43,11 @@ func (s *Scorer) scoreLine(p *Params, scores []float32) {
 	if len(scores) == 1 && s.n > 2*nearby*(s.k+1) && s.scoreNear(p, scores) {
 		return
 	}
-	l.Sort(s.rows[:s.n], nil)
+	l.line.Sort(s.rows[:s.n], nil)
 	l.lrd = grown(l.lrd, s.n)
 	from, to := 0, s.n
 	if len(scores) == 1 {
-		from = slices.Index(l.At, int32(s.n-1))
+		from = slices.Index(l.line.At, int32(s.n-1))
 		to = from + 1
 	}
 	l.score(p, s.k, from, to, s.n-len(scores), scores)
@@ -77,16 +77,16 @@ func (s *Scorer) scoreNear(p *Params, scores []float32) bool {
 	for i, at := range l.places[:n] {
 		l.near[i] = s.rows[at]
 	}
-	l.Sort(l.near[:n], l.places[:n])
+	l.line.Sort(l.near[:n], l.places[:n])
 	below, above := false, false // there are points outside the interval
-	for low, high, i := float32(l.X[0]), float32(l.X[n-1]), 0; i < s.n && !(below && above); i++ {
+	for low, high, i := float32(l.line.X[0]), float32(l.line.X[n-1]), 0; i < s.n && !(below && above); i++ {
 		below, above = below || s.rows[i] < low, above || s.rows[i] > high
 	}
 	l.lrd = grown(l.lrd, n)
-	at := slices.Index(l.At, int32(s.n-1))
+	at := slices.Index(l.line.At, int32(s.n-1))
 	from, to := l.score(p, s.k, at, at+1, s.n-1, scores)
 	for i := from; i < to; i++ {
-		if below && l.Far[i] >= l.X[i]-l.X[0] || above && l.Far[i] >= l.X[n-1]-l.X[i] {
+		if below && l.line.Far[i] >= l.line.X[i]-l.line.X[0] || above && l.line.Far[i] >= l.line.X[n-1]-l.line.X[i] {
 			return false
 		}
 	}
@@ -96,13 +96,13 @@ func (s *Scorer) scoreNear(p *Params, scores []float32) bool {
 // score sets scores to the scores of the points from place first on that lie at positions from
 // to to-1. It returns the positions whose neighbours it has read.
 func (l *onLine) score(p *Params, k, from, to, first int, scores []float32) (low, high int) {
-	l.Near(k, from, to)
+	l.line.Near(k, from, to)
 	a, b := l.around(from, to)
 	if b-a > to-from {
-		l.Near(k, a, b)
+		l.line.Near(k, a, b)
 		low, high = l.around(a, b)
 		if high-low > b-a {
-			l.Near(k, low, high)
+			l.line.Near(k, low, high)
 		}
 	} else {
 		low, high = a, b
@@ -112,11 +112,11 @@ func (l *onLine) score(p *Params, k, from, to, first int, scores []float32) (low
 	// Each of the sums has at most k-1 roundings in either order, and the steps after it a few.
 	open := float64(8*k+64) * 0x1p-53
 	for i := from; i < to; i++ {
-		f := int(l.At[i]) - first
+		f := int(l.line.At[i]) - first
 		if f < 0 {
 			continue
 		}
-		r := l.Range[i]
+		r := l.line.Range[i]
 		sum := 0.0
 		for _, v := range l.lrd[r.From:i] {
 			sum += v
@@ -124,7 +124,7 @@ func (l *onLine) score(p *Params, k, from, to, first int, scores []float32) (low
 		for _, v := range l.lrd[i+1 : r.To] {
 			sum += v
 		}
-		for _, j := range l.Tied(r) {
+		for _, j := range l.line.Tied(r) {
 			sum += l.lrd[j]
 		}
 		score := p.factor(sum, l.lrd[i], k)
@@ -140,9 +140,9 @@ func (l *onLine) score(p *Params, k, from, to, first int, scores []float32) (low
 func (l *onLine) around(from, to int) (low, high int) {
 	low, high = from, to
 	for i := from; i < to; i++ {
-		r := l.Range[i]
+		r := l.line.Range[i]
 		low, high = min(low, int(r.From)), max(high, int(r.To))
-		for _, j := range l.Tied(r) {
+		for _, j := range l.line.Tied(r) {
 			low, high = min(low, int(j)), max(high, int(j)+1)
 		}
 	}
@@ -151,16 +151,16 @@ func (l *onLine) around(from, to int) (low, high int) {
 
 // densities computes lrd of the points at positions from to to-1.
 func (l *onLine) densities(p *Params, k, from, to int) {
-	x, far := l.X, l.Far
+	x, far := l.line.X, l.line.Far
 	for i := from; i < to; i++ {
-		r, q, sum := l.Range[i], x[i], 0.0
+		r, q, sum := l.line.Range[i], x[i], 0.0
 		for j := int(r.From); j < i; j++ {
 			sum += max(far[j], q-x[j])
 		}
 		for j := i + 1; j < int(r.To); j++ {
 			sum += max(far[j], x[j]-q)
 		}
-		for _, j := range l.Tied(r) {
+		for _, j := range l.line.Tied(r) {
 			sum += max(far[j], math.Abs(x[j]-q))
 		}
 		l.lrd[i] = p.Density(sum, k, l.resolution)
@@ -180,7 +180,7 @@ func (l *onLine) inOrder(p *Params, k, i int) float32 {
 // it, as with two levels and half of the points as neighbours, it is computed once.
 func (l *onLine) densityInOrder(p *Params, k, i int) float64 {
 	if len(l.exact) == 0 {
-		l.exact = grown(l.exact, len(l.X))
+		l.exact = grown(l.exact, len(l.line.X))
 		for j := range l.exact {
 			l.exact[j] = math.NaN()
 		}
@@ -190,7 +190,7 @@ func (l *onLine) densityInOrder(p *Params, k, i int) float64 {
 	}
 	sum := 0.0
 	for _, j := range l.neighbours(i) {
-		sum += max(l.Far[j], math.Abs(l.X[j]-l.X[i]))
+		sum += max(l.line.Far[j], math.Abs(l.line.X[j]-l.line.X[i]))
 	}
 	l.exact[i] = p.Density(sum, k, l.resolution)
 	return l.exact[i]
@@ -199,13 +199,13 @@ func (l *onLine) densityInOrder(p *Params, k, i int) float64 {
 // neighbours returns the positions of the neighbours of the point at position i, in the
 // order of the points.
 func (l *onLine) neighbours(i int) []int32 {
-	r := l.Range[i]
-	list := slices.Clone(l.Tied(r))
+	r := l.line.Range[i]
+	list := slices.Clone(l.line.Tied(r))
 	for j := r.From; j < r.To; j++ {
 		if int(j) != i {
 			list = append(list, j)
 		}
 	}
-	slices.SortFunc(list, func(a, b int32) int { return int(l.At[a]) - int(l.At[b]) })
+	slices.SortFunc(list, func(a, b int32) int { return int(l.line.At[a]) - int(l.line.At[b]) })
 	return list
 }

@@ -60,7 +60,7 @@ func TestLineHasTheBitsOfTheSearch(t *testing.T) {
 			}
 			line.Score(p, got, x, 1, nil, nil)
 			for i := rng.IntN(20); i < n; i += 20 {
-				at := line.line.At[i]
+				at := line.line.line.At[i]
 				if v, w := line.line.densityInOrder(p, min(p.K, n-1), i), plane.lrd[at]; v != w {
 					t.Fatalf("%s, %d points, %+v: density %d in the order of points is %v, want %v", kind, n, *p, at, v, w)
 				}
@@ -88,7 +88,7 @@ func TestPartIsEnough(t *testing.T) {
 			x[i] = float32(draw(i))
 		}
 		s.Score(&Params{K: 20}, score, x, 1, nil, nil)
-		if got := len(s.line.X); got > len(x)/2 {
+		if got := len(s.line.line.X); got > len(x)/2 {
 			t.Errorf("%v ... %v: %d points were sorted for one score", x[:2], x[1022:], got)
 		}
 	}

@@ -43,12 +43,12 @@ func (s *WideScorer) Score(p *Params, scores []float32, points []float64, dim in
 	}
 	if dim == 1 && len(counts) == 0 {
 		l := &s.line
-		l.SortWide(points)
+		l.line.SortWide(points)
 		l.resolution = resolved
 		l.lrd = grown(l.lrd, n)
 		from, to := 0, n
 		if len(scores) == 1 {
-			from = slices.Index(l.At, int32(n-1))
+			from = slices.Index(l.line.At, int32(n-1))
 			to = from + 1
 		}
 		l.score(p, s.k, from, to, n-len(scores), scores)
@@ -160,19 +160,19 @@ func (s *WideScorer) listOf(i int32) []neighbour {
 // searchLine is search of all points, of one coordinate.
 func (s *WideScorer) searchLine() {
 	l := &s.line
-	l.SortWide(s.points)
-	l.Near(s.k, 0, len(l.X))
-	for i, at := range l.At {
-		if l.Far[i] == 0 { // of more points on its spot, the first are its neighbours
+	l.line.SortWide(s.points)
+	l.line.Near(s.k, 0, len(l.line.X))
+	for i, at := range l.line.At {
+		if l.line.Far[i] == 0 { // of more points on its spot, the first are its neighbours
 			s.found = s.search(int(at), s.found)
 			continue
 		}
 		list := make([]neighbour, 0, s.k)
 		for _, j := range l.neighbours(i) {
-			d := l.X[j] - l.X[i]
-			list = append(list, neighbour{d * d, l.At[j]})
+			d := l.line.X[j] - l.line.X[i]
+			list = append(list, neighbour{d * d, l.line.At[j]})
 		}
-		s.lists[at], s.kdist[at] = list, l.Far[i]*l.Far[i]
+		s.lists[at], s.kdist[at] = list, l.line.Far[i]*l.line.Far[i]
 	}
 }
 

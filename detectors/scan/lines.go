@@ -74,7 +74,7 @@ func (s *scanner) newLines(side side, level float64) *lines {
 // cells.
 func (l *lines) set(k int, slope, b, c float64, s *scanner) {
 	offset := c - slope*b
-	off := 8 * float64(s.Cols+8) * 0x1p-53 * (s.magnitude + math.Abs(slope)*float64(s.total.Baseline) + math.Abs(offset))
+	off := 8 * float64(s.grid.Cols+8) * 0x1p-53 * (s.magnitude + math.Abs(slope)*float64(s.total.Baseline) + math.Abs(offset))
 	l.slope[k], l.offset[k] = slope, offset-off
 }
 

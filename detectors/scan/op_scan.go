@@ -218,9 +218,10 @@ func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []d
 		return append(dst, detectors.Finding{Fresh: r.Fresh - 1, From: from, To: r.Len() - 1})
 	}
 	for i, s := range regions {
-		dst = append(dst, detectors.Finding{Fresh: r.Fresh - 1, From: from + s.Y1*d.p.Columns + s.X1, To: from + s.Y2*d.p.Columns + s.X2,
-			Score: float64(float32(s.Ratio)), Rank: i + 1, Region: &detectors.Region{
-				From: []int{s.Y1, s.X1}, To: []int{s.Y2, s.X2}, Observed: s.Count, Expected: s.Expected, Ratio: s.Ratio, P: s.p}})
+		g := &s.region
+		dst = append(dst, detectors.Finding{Fresh: r.Fresh - 1, From: from + g.Y1*d.p.Columns + g.X1, To: from + g.Y2*d.p.Columns + g.X2,
+			Score: float64(float32(g.Ratio)), Rank: i + 1, Region: &detectors.Region{From: []int{g.Y1, g.X1}, To: []int{g.Y2, g.X2},
+				Observed: g.Count, Expected: g.Expected, Ratio: g.Ratio, P: s.p}})
 	}
 	return dst
 }
@@ -269,8 +270,9 @@ type FoundRegion struct {
 func (d *detector) Block(r detectors.Rows) (mediaType string, block []byte) {
 	var regions []FoundRegion
 	for _, s := range foundRegions(&r) {
-		v := FoundRegion{Rows: [2]int{s.Y1, s.Y2}, Columns: [2]int{s.X1, s.X2}, Count: s.Count, Baseline: s.Baseline, Expected: s.Expected,
-			Ratio: s.Ratio}
+		g := &s.region
+		v := FoundRegion{Rows: [2]int{g.Y1, g.Y2}, Columns: [2]int{g.X1, g.X2}, Count: g.Count, Baseline: g.Baseline, Expected: g.Expected,
+			Ratio: g.Ratio}
 		if s.p == s.p {
 			v.P = &s.p
 		}
@@ -288,8 +290,8 @@ func (d *detector) Block(r detectors.Rows) (mediaType string, block []byte) {
 
 // region is a region with its p-value.
 type region struct {
-	Region
-	p float64
+	region Region
+	p      float64
 }
 
 // foundRegions reads the regions of a finished task.

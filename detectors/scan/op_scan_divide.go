@@ -43,5 +43,5 @@ func first(r detectors.Result) *Region {
 	if len(found) == 0 {
 		return nil
 	}
-	return &found[0].Region
+	return &found[0].region
 }

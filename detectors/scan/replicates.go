@@ -252,7 +252,7 @@ func (r *Replicates) largest(f Family, o Options, level, enough float64, n int, 
 		if !ok {
 			s = observed.twin()
 		}
-		r.Draw(s.Count, i)
+		r.Draw(s.grid.Count, i)
 		s.count()
 		largest[i] = s.best(nil, filters, enough, detectors.Sequential).Ratio
 		memory.Put(s)

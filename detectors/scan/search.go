@@ -32,7 +32,7 @@ func Search(g *Grid, f Family, o Options, parallel detectors.Parallel) []Region 
 
 // scanner is a grid with the sums that the fast form needs.
 type scanner struct {
-	*Grid
+	grid              *Grid
 	f                 Family
 	total             Sums
 	direction         Direction
@@ -47,7 +47,7 @@ type scanner struct {
 
 func newScanner(g *Grid, f Family, o Options) *scanner {
 	_, rows, cols := o.limits(g)
-	s := &scanner{Grid: g, f: f, total: g.total(), direction: o.Direction, rows: rows, cols: cols, proportional: true, table: newTable(g),
+	s := &scanner{grid: g, f: f, total: g.total(), direction: o.Direction, rows: rows, cols: cols, proportional: true, table: newTable(g),
 		counts: make([]float64, (g.Rows+1)*g.Cols), baselines: make([]float64, (g.Rows+1)*g.Cols), empty: make([]bool, g.Rows)}
 	least := int64(math.MaxInt64)
 	for i, b := range g.Baseline {
@@ -74,7 +74,7 @@ func newScanner(g *Grid, f Family, o Options) *scanner {
 // twin returns a scanner for other counts of the same baselines and total, with its own memory.
 func (s *scanner) twin() *scanner {
 	t := *s
-	t.Grid = &Grid{s.Rows, s.Cols, make([]int64, len(s.Count)), s.Baseline}
+	t.grid = &Grid{s.grid.Rows, s.grid.Cols, make([]int64, len(s.grid.Count)), s.grid.Baseline}
 	t.table.sum = make([]Sums, len(s.table.sum))
 	t.counts = make([]float64, len(s.counts))
 	return &t
@@ -82,8 +82,8 @@ func (s *scanner) twin() *scanner {
 
 // count computes the sums of the twin's counts.
 func (s *scanner) count() {
-	s.table.fill(s.Grid)
-	sumColumns(s.counts, s.Count, s.Cols)
+	s.table.fill(s.grid)
+	sumColumns(s.counts, s.grid.Count, s.grid.Cols)
 	s.proportional = false // not known
 }
 
@@ -129,7 +129,7 @@ func (s *scanner) best(found []Region, filters []*lines, enough float64, paralle
 	for i, l := range filters {
 		p.lines[i].Store(l)
 	}
-	parallel(s.Rows, p.searchFrom)
+	parallel(s.grid.Rows, p.searchFrom)
 	return p.best
 }
 
@@ -141,8 +141,8 @@ func (p *pass) seed() {
 	all, most := float64(p.total.Baseline), 0.0
 	for h := 1; h <= p.rows; h *= 2 {
 		for w := 1; w <= p.cols; w *= 2 {
-			for y := 0; y+h <= p.Rows; y += max(1, h/2) {
-				for x := 0; x+w <= p.Cols; x += max(1, w/2) {
+			for y := 0; y+h <= p.grid.Rows; y += max(1, h/2) {
+				for x := 0; x+w <= p.grid.Cols; x += max(1, w/2) {
 					r := Rectangle{y, x, y + h - 1, x + w - 1}
 					s := p.table.sums(r)
 					b := float64(s.Baseline)
@@ -212,7 +212,7 @@ func (p *pass) searchSide(y, i int) {
 	over := p.columnsAbove(y)
 	var most [vec.RunLines]float64
 	var mask []float64
-	for s.y2 = y; s.y2 < min(p.Rows, y+p.rows) && !p.done.Load(); s.y2++ {
+	for s.y2 = y; s.y2 < min(p.grid.Rows, y+p.rows) && !p.done.Load(); s.y2++ {
 		if p.empty[s.y2] {
 			continue
 		}
@@ -226,8 +226,8 @@ func (p *pass) searchSide(y, i int) {
 		mask = s.mask(mask)
 		// A run of up to cols columns lies within one of twice as many, of which one begins
 		// at each multiple of cols.
-		for from, end := 0, 0; end < p.Cols; from += p.cols {
-			end = min(p.Cols, from+2*p.cols)
+		for from, end := 0, 0; end < p.grid.Cols; from += p.cols {
+			end = min(p.grid.Cols, from+2*p.cols)
 			vec.MaxRuns(&most, &l.slope, s.count[from:end], s.lessCount[from:end], s.baseline[from:end], s.lessBaseline[from:end])
 			for k, sum := range most {
 				if sum > l.offset[k] {
@@ -243,7 +243,7 @@ type columns struct{ count, baseline []float64 }
 
 // columnsAbove returns the sums of each column above row y.
 func (s *scanner) columnsAbove(y int) columns {
-	from, end := y*s.Cols, (y+1)*s.Cols
+	from, end := y*s.grid.Cols, (y+1)*s.grid.Cols
 	return columns{s.counts[from:end], s.baselines[from:end]}
 }
 

@@ -98,7 +98,7 @@ func TestLinesStayBelow(t *testing.T) {
 		b := float64(total.Baseline) * (0.01 + 0.3*rng.Float64())
 		for _, f := range families {
 			for _, side := range []side{above, below} {
-				s := &scanner{Grid: &Grid{Rows: 1, Cols: 8}, f: f, total: total, least: b, most: b, magnitude: float64(total.Count)}
+				s := &scanner{grid: &Grid{Rows: 1, Cols: 8}, f: f, total: total, least: b, most: b, magnitude: float64(total.Count)}
 				least, most := f.Counts(b, total)
 				e := total.expected(b)
 				d := max(float64(side)*(most-e), float64(side)*(least-e)) / 1024 // what reach tries first

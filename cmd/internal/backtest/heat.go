@@ -42,7 +42,7 @@ func (p *plot) addHeatmap(d detectors.Detector, stride int, r *state.BlockRow) e
 		rows := min(h.Rows, heatRows)
 		p.heat[at] = &heat{h.Lengths, rows, p.n, make([]uint8, rows*p.n)}
 	}
-	searched := h.Starts + h.Min - 1
+	searched := h.Starts + h.Lengths.Min - 1
 	samples := searched // of the task; a detector with a window has more than it searches
 	if d.Window() > 1 {
 		samples += stride - 1

@@ -203,9 +203,9 @@ func (b *block) heatmap(lead int) (*Heatmap, error) {
 		return nil, err
 	}
 	// Samples are drawn as evenly spaced.
-	each := float64(b.to-b.from) / 1000 / float64(max(1, lead+h.Starts+h.Min-2))
-	out := &Heatmap{Source: b.source, From: float64(b.from)/1000 + each*float64(lead), MinLength: h.Min, MaxLength: h.Max,
-		LengthStep: h.Step, Columns: h.Columns, Cells: make([][]int, h.Rows)}
+	each := float64(b.to-b.from) / 1000 / float64(max(1, lead+h.Starts+h.Lengths.Min-2))
+	out := &Heatmap{Source: b.source, From: float64(b.from)/1000 + each*float64(lead), MinLength: h.Lengths.Min, MaxLength: h.Lengths.Max,
+		LengthStep: h.Lengths.Step, Columns: h.Columns, Cells: make([][]int, h.Rows)}
 	out.To = out.From + each*float64(h.Starts)
 	for row := range out.Cells {
 		out.Cells[row] = make([]int, h.Columns)
