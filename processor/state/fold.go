@@ -20,58 +20,77 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		panic(fmt.Sprintf("state: offset %d is folded after %d", sm.Offset, s.next-1))
 	}
 	s.newest = sm.Offset
-	if s.slow || !s.publishes() && sm.Offset >= s.backfill {
+	if s.slow || !s.publishes() && sm.Offset >= s.backfill || s.Suspects.votes.Beyond(sm.Time+sm.Ahead, s.maxTime) {
 		return s.foldSlow(sm, b)
 	}
 	s.next = sm.Offset + 1
-	if latest := sm.Time + sm.Ahead; latest > s.maxTime {
-		if s.Suspects.votes.Far(latest, s.maxTime) {
-			return s.foldSlow(sm, b) // a suspect
-		}
-		if sm.Time > s.maxTime {
-			s.maxTime = sm.Time
-			if sm.Time >= s.sweepAt {
-				s.sweep(sm.Offset)
-			}
-		}
+	if s.raise(sm.Time) {
+		s.sweep(sm.Offset)
 	}
 	k := s.Keys.Get(sm.Key)
-	if k == nil {
+	out, done := s.accept(sm, k, s.inOrder(k, sm.Time), b, true)
+	if !done {
+		s.interrupt(sm, k, out)
+	}
+	return out
+}
+
+// raise raises the largest event time to a sample's, where that is later, and reports whether a sweep is due.
+func (s *State) raise(time int64) bool {
+	if time <= s.maxTime {
+		return false
+	}
+	s.maxTime = time
+	return s.watermark() >= s.sweepAt
+}
+
+// inOrder returns the outcome of a sample of a key, nil for none, that need not wait: Scored if it is accepted.
+func (s *State) inOrder(k *Key, time int64) Outcome {
+	switch {
+	case k == nil || time > k.LastTime:
+		return Scored
+	case time < k.LastTime:
+		return Late
+	case s.order.DropDuplicates:
+		return Duplicate
+	}
+	return Scored
+}
+
+// accept ends the turn of a sample of a key, nil for none yet: it counts the sample, and folds or holds one that is accepted, as out
+// says. It returns the outcome to report, and false where b has no room for all intervals that the sample closes: then it is
+// to be called again.
+func (s *State) accept(sm *Sample, k *Key, out Outcome, b *detectors.Batch, limited bool) (Outcome, bool) {
+	if k == nil && out.accepted() {
 		if k = s.createKey(sm); k == nil {
-			s.Counts[s.counted(Filtered, sm.Offset)]++
-			return Filtered
-		}
-	} else if sm.Time <= k.LastTime {
-		if sm.Time < k.LastTime {
-			s.Counts[s.counted(Late, sm.Offset)]++
-			return Late
-		}
-		if s.order.DropDuplicates {
-			s.Counts[s.counted(Duplicate, sm.Offset)]++
-			return Duplicate
+			out = Filtered
 		}
 	}
-	if s.closes(k, sm.Time) {
-		if s.closesSeveral(k, sm.Time) {
-			return s.foldSlow(sm, b) // a batch may not have room for all of them
+	if !out.accepted() {
+		s.Counts[s.counted(out, sm.Offset)]++
+		return out, true
+	}
+	for out == Scored && s.closes(k, sm.Time) {
+		if limited && !s.tasks.Fits(b) {
+			return out, false
 		}
 		s.closeInterval(k, b)
 	}
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
-	k.LastOffset = sm.Offset
-	if s.silences.n > 0 {
+	k.LastOffset = s.turn()
+	if s.silences.n > 0 && s.publishes() {
 		s.endSilence(k, sm)
 	}
-	var out Outcome
-	if k.Set.Prepared {
-		out = s.prepare(k, sm.Time, sm.Offset, sm.Values, b)
-	} else {
-		out = s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	if out == Held {
+		if sm.Offset < s.turn() { // an accepted suspect
+			s.records.DropHeldFrom(k, sm.Offset)
+		}
+		s.hold(k, sm)
+		return Held, true
 	}
-	s.Counts[s.counted(out, sm.Offset)]++
-	return out
+	return s.foldSample(k, sm.Time, sm.Offset, sm.Values, b), true
 }
 
 // foldSlow is Fold where something is held, replayed or ahead, or may be, and at the end of a backfill.
@@ -115,12 +134,15 @@ func (s *State) Fits(b *detectors.Batch) bool {
 	return s.tasks.Fits(b)
 }
 
-// foldSample folds a sample in its turn.
-func (s *State) foldSample(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+// foldSample folds and counts a sample that waits for nothing any more.
+func (s *State) foldSample(k *Key, time, offset int64, values []float64, b *detectors.Batch) (out Outcome) {
 	if k.Set.Prepared {
-		return s.prepare(k, time, offset, values, b)
+		out = s.prepare(k, time, offset, values, b)
+	} else {
+		out = s.foldRow(k, time, offset, values, b)
 	}
-	return s.foldRow(k, time, offset, values, b)
+	s.Counts[s.counted(out, offset)]++
+	return out
 }
 
 // prepare is foldSample where values are transformed or aggregated. What closes its interval has been done.

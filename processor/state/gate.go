@@ -40,9 +40,6 @@ type turn struct {
 	key    *Key // which admit was given; nil: the series had none
 }
 
-// accepted reports whether the sample is folded or held.
-func (t *turn) accepted() bool { return t.out == Held || t.out == Scored }
-
 // detach copies the sample of a turn that outlives its Fold.
 func (t *turn) detach() { t.Sample = t.Sample.clone() }
 
@@ -91,7 +88,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 		t.key = s.Keys.Get(t.Key)
 		t.out = s.admit(&t.Sample, t.key)
 		t.closed = t.out == Held && s.closedBefore(t.key, t.Time)
-		if !t.accepted() {
+		if !t.out.accepted() {
 			s.Keys.refusing.add(t.key)
 			continue
 		}
@@ -133,13 +130,10 @@ func (s *State) admit(sm *Sample, k *Key) Outcome {
 		}
 		return Held
 	}
-	switch {
-	case k != nil && sm.Time < k.LastTime || s.closedIn(sm.Key, sm.Time, s.watermark()):
+	if s.closedIn(sm.Key, sm.Time, s.watermark()) {
 		return Late
-	case k != nil && sm.Time == k.LastTime && s.order.DropDuplicates:
-		return Duplicate
 	}
-	return Scored
+	return s.inOrder(k, sm.Time)
 }
 
 // closedBefore reports whether the interval of a key's sample is closed.
@@ -220,16 +214,10 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 func (s *State) beginTurn() {
 	t := &s.gate.line[s.gate.next]
 	s.gate.begun = true
-	if !t.accepted() {
-		s.Counts[s.counted(t.out, t.Offset)]++
-	}
 	if (t.out == Late || t.closed) && t.Offset < s.turn() {
 		s.refuse(&t.attached, Late)
 	}
-	if t.Time > s.maxTime {
-		s.maxTime = t.Time
-		s.gate.sweepDue = s.watermark() >= s.sweepAt
-	}
+	s.gate.sweepDue = s.raise(t.Time)
 }
 
 // endTurn ends the turn of which everything is released. It returns false if b has no room for all intervals that its sample closes.
@@ -239,22 +227,26 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 		g.sweepDue = false
 		s.sweep(s.turn())
 	}
-	if t := &g.line[g.next]; t.accepted() {
-		if s.intervals.any && t.out != Held {
-			for k := s.keyOf(t); k != nil && s.closes(k, t.Time); {
-				if limited && !s.tasks.Fits(b) {
-					return false
-				}
-				s.closeInterval(k, b)
-			}
-		}
-		s.acceptSample(t, b)
+	t := &g.line[g.next]
+	out, done := s.accept(&t.Sample, s.keyOf(t), t.out, b, limited)
+	if !done {
+		return false
+	}
+	if t.Offset == s.turn() {
+		g.outcome = out
 	}
 	g.begun = false
 	if g.next++; g.next == len(g.line) {
 		g.line, g.next = g.line[:0], 0
 	}
 	return true
+}
+
+// interrupt has a sample whose turn has begun wait for room in a batch.
+func (s *State) interrupt(sm *Sample, k *Key, out Outcome) {
+	s.gate.line = append(s.gate.line, turn{attached: attached{Sample: sm.clone()}, out: out, key: k})
+	s.gate.begun = true
+	s.route()
 }
 
 // keyOf returns the key of a turn; nil: the series has none. Since admit, another turn may have created it, and an eviction removed it.
@@ -265,41 +257,13 @@ func (s *State) keyOf(t *turn) *Key {
 	return s.Keys.Get(t.Key)
 }
 
-// acceptSample folds or holds a sample.
-func (s *State) acceptSample(t *turn, b *detectors.Batch) {
-	sm, k := &t.Sample, s.keyOf(t)
-	if k == nil {
-		k = s.createKey(sm)
-	}
-	if k.Unit != uint32(s.journal.Number) {
-		s.touch(k)
-	}
-	k.LastOffset = s.turn()
-	if s.silences.n > 0 && s.publishes() {
-		s.endSilence(k, sm)
-	}
-	if t.out == Held {
-		if sm.Offset < s.turn() { // an accepted suspect
-			s.records.DropHeldFrom(k, sm.Offset)
-		}
-		s.hold(k, sm)
-		return
-	}
-	out := s.foldSample(k, sm.Time, sm.Offset, sm.Values, b)
-	if sm.Offset == s.turn() {
-		s.gate.outcome = out
-	}
-	s.Counts[s.counted(out, sm.Offset)]++
-}
-
 // releaseFirst folds a key's earliest held sample. due says that held.Due has returned the key last.
 func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
 	time, offset, values := s.popHeld(k, due)
-	out := s.foldSample(k, time, offset, values, b)
-	s.Counts[s.counted(out, offset)]++
+	s.foldSample(k, time, offset, values, b)
 }
 
 // releaseOverdue releases the samples whose offset is overdue. It returns false if b has

@@ -136,11 +136,6 @@ func (s *State) closes(k *Key, time int64) bool {
 	return v != nil && v.Open && uint64(time-v.Start) >= uint64(k.Set.Every) && k.Set.StartOf(time) > v.Start
 }
 
-// closesSeveral reports whether a sample that closes an interval closes more.
-func (s *State) closesSeveral(k *Key, time int64) bool {
-	return s.fills(k) && k.Set.StartOf(time) > k.Set.EndOf(k.Interval.Start)
-}
-
 // closeInterval closes the open interval of a key, whose sample enters the windows.
 func (s *State) closeInterval(k *Key, b *detectors.Batch) {
 	if k.Unit != uint32(s.journal.Number) {

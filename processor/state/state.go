@@ -192,6 +192,9 @@ const (
 	outcomes
 )
 
+// accepted reports whether a sample with an outcome before it is folded will be folded or held.
+func (o Outcome) accepted() bool { return o == Held || o == Scored }
+
 // Counts are records by outcome. Counts[Held] is always 0: see State.Held.
 type Counts [outcomes]int64
 
