@@ -61,14 +61,13 @@ func (s *State) inOrder(k *Key, time int64) Outcome {
 // says. It returns the outcome to report, and false where b has no room for all intervals that the sample closes: then it is
 // to be called again.
 func (s *State) accept(sm *Sample, k *Key, out Outcome, b *detectors.Batch, limited bool) (Outcome, bool) {
-	if k == nil && out.accepted() {
-		if k = s.createKey(sm); k == nil {
-			out = Filtered
-		}
-	}
 	if !out.accepted() {
-		s.Counts[s.counted(out, sm.Offset)]++
-		return out, true
+		return s.countSample(out, sm.Offset), true
+	}
+	if k == nil {
+		if k = s.createKey(sm); k == nil {
+			return s.countSample(Filtered, sm.Offset), true
+		}
 	}
 	for out == Scored && s.closes(k, sm.Time) {
 		if limited && !s.tasks.Fits(b) {
@@ -90,7 +89,7 @@ func (s *State) accept(sm *Sample, k *Key, out Outcome, b *detectors.Batch, limi
 		s.hold(k, sm)
 		return Held, true
 	}
-	return s.foldSample(k, sm.Time, sm.Offset, sm.Values, b), true
+	return s.countSample(s.foldSample(k, sm, b), sm.Offset), true
 }
 
 // foldSlow is Fold where something is held, replayed or ahead, or may be, and at the end of a backfill.
@@ -134,43 +133,44 @@ func (s *State) Fits(b *detectors.Batch) bool {
 	return s.tasks.Fits(b)
 }
 
-// foldSample folds and counts a sample that waits for nothing any more.
-func (s *State) foldSample(k *Key, time, offset int64, values []float64, b *detectors.Batch) (out Outcome) {
-	if k.Set.Prepared {
-		out = s.prepare(k, time, offset, values, b)
-	} else {
-		out = s.foldRow(k, time, offset, values, b)
+// foldSample folds a sample that waits for nothing any more, and whose intervals are closed: into the open interval of its series or, as
+// transforms make it, into the windows.
+func (s *State) foldSample(k *Key, sm *Sample, b *detectors.Batch) Outcome {
+	set, values := k.Set, sm.Values
+	if set.Prepared {
+		if len(set.Transforms) > 0 {
+			values = s.transform(k, sm.Time, sm.Offset, values)
+		}
+		if set.Every > 0 {
+			return s.aggregate(k, sm.Time, values)
+		}
 	}
-	s.Counts[s.counted(out, offset)]++
-	return out
-}
-
-// prepare is foldSample where values are transformed or aggregated. What closes its interval has been done.
-func (s *State) prepare(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
-	if len(k.Set.Transforms) > 0 {
-		values = s.transform(k, time, offset, values)
-	}
-	if k.Set.Every > 0 {
-		return s.aggregate(k, time, values)
-	}
-	return s.foldRow(k, time, offset, values, b)
-}
-
-// foldRow folds a sample into the key's windows, and from there into tasks.
-func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
-	k.LastTime = time
-	out := Missing
-	set := k.Set
-	if set.Simple {
+	if set.Simple { // the usual series, in a tenth less of Fold's time than by the loops of foldRow
 		sw := &set.Windows[0]
 		d := &sw.Detectors[0]
 		if v := values[sw.Columns[0]]; v-v == 0 && !d.Absent && d.Unread == nil {
-			return s.foldOne(k, sw, time, offset, v, b)
+			k.LastTime = sm.Time
+			w := &k.Windows[0]
+			if w.Rows == sw.Need {
+				saveValue(s.journal.Open, k, w)
+			} else {
+				s.Keys.Bytes += w.Reserve(sw)
+			}
+			w.PushValue(sw, sm.Time, v)
+			return s.foldDetector(k, 0, w, d, uint64(sm.Offset)<<1, b)
 		}
 	}
+	return s.foldRow(k, sm.Time, sm.Offset, values, b)
+}
+
+// foldRow folds a row into the key's windows, and from there into tasks.
+func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+	k.LastTime = time
+	set := k.Set
 	if len(set.Windows) == 0 {
 		return Filtered
 	}
+	out := Missing
 	for i := range set.Windows {
 		sw, w := &set.Windows[i], &k.Windows[i]
 		if d := &sw.Detectors[0]; d.WindowAbsent || d.WindowUnread != nil && d.WindowUnread(k.Name()) {
@@ -200,40 +200,48 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			out = WarmingUp
 		}
 		for j := range sw.Detectors {
-			d := &sw.Detectors[j]
-			if d.Skips(k.Name()) {
-				continue
-			}
-			if d.Ended(w.Count, k.Progress[d.Place].Fresh) {
-				if len(d.Feeds) > 0 {
-					s.warm(k, d, time, offset, noneRemain)
-				}
-				continue
-			}
-			if w.Rows < d.MinRows {
-				s.warm(k, d, time, offset, k.Remaining(d, w.Rows))
-				continue
-			}
-			if w.Count >= d.Learnt {
+			if d := &sw.Detectors[j]; !d.Skips(k.Name()) && s.foldDetector(k, i, w, d, word, b) == Scored {
 				out = Scored
 			}
-			m := &k.Progress[d.Place]
-			if m.Fresh+1 < d.Fresh {
-				w.Fresh(sw, d)[m.Fresh] = word
-				m.Fresh++
-				continue
-			}
-			s.summarise(k, w, d)
-			if s.packs(d) {
-				s.pack(k, i, d, word, b)
-				if d.Until > 0 && w.Count >= d.Until {
-					s.tasks.Defer(func() { s.endDetector(k, d, time, offset) })
-				}
-			}
-			m.Fresh = 0
 		}
 	}
 	return out
+}
+
+// foldDetector passes the newest row of the key's i-th window, with the offset and the imputed bit of word, to a detector, and packs
+// the task that becomes due.
+func (s *State) foldDetector(
+	k *Key, i int, w *series.Window, d *series.SetDetector, word uint64, b *detectors.Batch,
+) Outcome {
+	m := &k.Progress[d.Place]
+	if d.Ended(w.Count, m.Fresh) {
+		if len(d.Feeds) > 0 {
+			s.warm(k, d, k.LastTime, int64(word>>1), noneRemain)
+		}
+		return WarmingUp
+	}
+	if w.Rows < d.MinRows {
+		s.warm(k, d, k.LastTime, int64(word>>1), k.Remaining(d, w.Rows))
+		return WarmingUp
+	}
+	if m.Fresh+1 < d.Fresh {
+		w.Fresh(&k.Set.Windows[i], d)[m.Fresh] = word
+		m.Fresh++
+	} else {
+		s.summarise(k, w, d)
+		if s.packs(d) {
+			s.pack(k, i, d, word, b)
+			if d.Until > 0 && w.Count >= d.Until {
+				time := k.LastTime
+				s.tasks.Defer(func() { s.endDetector(k, d, time, int64(word>>1)) })
+			}
+		}
+		m.Fresh = 0
+	}
+	if w.Count < d.Learnt {
+		return WarmingUp
+	}
+	return Scored
 }
 
 // transform returns what a sample's values become before they enter windows. They are valid until the next call. A transform
@@ -261,38 +269,6 @@ func (s *State) transform(k *Key, time, offset int64, values []float64) []float6
 		tell(offset, s.transformed)
 	}
 	return s.transformed
-}
-
-// foldOne is fold for the usual key of one window with one column and one
-// detector, where the value is not missing: the same without the loops.
-func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
-	w := &k.Windows[0]
-	if w.Rows == sw.Need {
-		saveValue(s.journal.Open, k, w)
-	} else {
-		s.Keys.Bytes += w.Reserve(sw)
-	}
-	w.PushValue(sw, time, v)
-	d := &sw.Detectors[0]
-	if w.Rows < d.MinRows {
-		s.warm(k, d, time, offset, k.Remaining(d, w.Rows))
-		return WarmingUp
-	}
-	m := &k.Progress[0]
-	if word := uint64(offset) << 1; m.Fresh+1 < d.Fresh {
-		w.Fresh(sw, d)[m.Fresh] = word
-		m.Fresh++
-	} else {
-		s.summarise(k, w, d)
-		if s.packs(d) {
-			s.pack(k, 0, d, word, b)
-		}
-		m.Fresh = 0
-	}
-	if w.Count < d.Learnt {
-		return WarmingUp
-	}
-	return Scored
 }
 
 // packs reports whether a task of a detector that has become due is packed: where its results are withheld, only if something

@@ -262,8 +262,8 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
-	time, offset, values := s.popHeld(k, due)
-	s.foldSample(k, time, offset, values, b)
+	sm := s.popHeld(k, due)
+	s.countSample(s.foldSample(k, &sm, b), sm.Offset)
 }
 
 // releaseOverdue releases the samples whose offset is overdue. It returns false if b has

@@ -36,10 +36,10 @@ func (s *State) hold(k *Key, sm *Sample) {
 
 // popHeld removes a key's earliest held sample and returns it. due says that Due has returned the
 // key last. The values are valid until the next call.
-func (s *State) popHeld(k *Key, due bool) (time, offset int64, values []float64) {
+func (s *State) popHeld(k *Key, due bool) Sample {
 	w := k.Held.At(0)
 	saveHeldOut(s.journal.Open, k, w)
-	time, offset = int64(w[0]), int64(w[1])
+	sm := Sample{Key: k.Name(), Time: int64(w[0]), Offset: int64(w[1]), Values: s.held.values}
 	for j := range s.held.values {
 		s.held.values[j] = math.Float64frombits(w[2+j])
 	}
@@ -53,7 +53,7 @@ func (s *State) popHeld(k *Key, due bool) (time, offset int64, values []float64)
 		s.Keys.Bytes -= k.Held.Bytes()
 		k.Held = nil
 	}
-	return time, offset, s.held.values
+	return sm
 }
 
 // undoHold undoes hold.

@@ -52,8 +52,8 @@ func TestHeldSamples(t *testing.T) {
 		if !ok || due != k {
 			t.Fatalf("no sample is due at 30, the one of %d is", want)
 		}
-		if time, offset, values := s.popHeld(k, want != 20); time != want || values[0] != float64(want) || values[1] != -float64(offset) {
-			t.Errorf("taken is time %d, offset %d, %v, not time %d", time, offset, values, want)
+		if sm := s.popHeld(k, want != 20); sm.Time != want || sm.Values[0] != float64(want) || sm.Values[1] != -float64(sm.Offset) {
+			t.Errorf("taken is time %d, offset %d, %v, not time %d", sm.Time, sm.Offset, sm.Values, want)
 		}
 	}
 	if k.Held != nil || s.Keys.Bytes != empty || s.held.N != 0 {
