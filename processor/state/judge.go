@@ -7,9 +7,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ensemble"
-	"odradek/detectors/threshold"
 	"odradek/processor/anomaly"
-	"odradek/processor/state/rules"
 	"odradek/processor/state/series"
 )
 
@@ -181,10 +179,11 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			if !ok {
 				continue
 			}
-			r := Row{
+			j := judgement{key: p.Key, detector: d, alert: a, why: reasons{p: p, b: b, i: i}, row: Row{
 				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[at]), Score: scores[at],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
-			}
+			}}
+			r := &j.row
 			if r.State == RowWarmingUp {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
@@ -195,9 +194,8 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			if d.Predict != nil {
 				r.predict(p, b, i)
 			}
-			why := reasons{p: p, b: b, i: i}
-			s.judgeRow(p.Key, d, a, &r, &why)
-			s.feed(p.Key, d, &r, &why)
+			s.judgeRow(&j)
+			s.feed(p.Key, d, r, &j.why)
 		}
 		return
 	}
@@ -205,24 +203,25 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	s.judge.finds = d.Detector.AppendFindings(s.judge.finds[:0], b.Rows(int(p.Index)))
 	finds := highest(s.judge.finds)
 	for i, word := range words {
-		r := Row{
+		j := judgement{key: p.Key, detector: d, alert: a, why: reasons{p: p, b: b, i: i}, row: Row{
 			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan,
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
-		}
-		var f *detectors.Finding
+		}}
+		r := &j.row
 		if len(finds) > 0 && finds[0].Fresh == i {
-			f, finds = &finds[0], finds[1:]
+			f := &finds[0]
+			finds = finds[1:]
 			if s.across(d, times, f.From, f.To) {
-				f, r.State, r.Remaining = nil, RowWarmingUp, 1
+				r.State, r.Remaining = RowWarmingUp, 1
 				s.forgetSmooth(p.Key, d)
 			} else {
 				r.setFinding(f, times)
+				j.why.finding = f
 			}
 		}
 		r.inGrid(d)
-		why := reasons{p: p, b: b, i: i, finding: f}
-		s.judgeRow(p.Key, d, a, &r, &why)
-		s.feed(p.Key, d, &r, &why)
+		s.judgeRow(&j)
+		s.feed(p.Key, d, r, &j.why)
 	}
 }
 
@@ -250,134 +249,6 @@ type reasons struct {
 	turnedAway uint64
 	// Of an ensemble that sums: what the member says that carries the score; nil: none says anything.
 	carrier *anomaly.MemberScore
-}
-
-// judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
-func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
-	var v threshold.Judgement
-	var region *detectors.Region
-	if why.finding != nil {
-		region = why.finding.Region
-	}
-	ordinary := false // under any threshold
-	in := anomaly.Input{}
-	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
-		_, state := d.Split(s.scoreState(k, d).State)
-		r.Judged = d.Smooth.Add(state, r.Score)
-	}
-	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
-		u := s.journal.Open
-		from := len(u.Floats)
-		u.Floats = a.Threshold.Save(u.Floats, a.History, r.Judged)
-		saved := u.Floats[from:] // Push drops it in a replay
-		u.Push(opJudged, k, d.Alert, len(saved))
-		if s.judge.watch != nil {
-			v = a.Threshold.JudgeAt(a.History, r.Judged, r.Time)
-		} else {
-			v = a.Threshold.JudgeUnranked(a.History, r.Judged, r.Time)
-		}
-		if low := threshold.Risen(saved, a.History); low > 0 && !s.withholds(r.Offset) {
-			s.Rises = append(s.Rises, Rise{Key: k, Detector: d.Name, Offset: r.Offset, From: low, To: v.Threshold})
-		}
-		if v.Exceeds && why.found {
-			v.Severity = why.severity
-		}
-		if region != nil && v.Exceeds && d.Alarm.MaxP > 0 && d.Alarm.MaxP < 1 && !(region.P <= d.Alarm.MaxP) {
-			v.Exceeds, ordinary = false, true
-		}
-		if v.Exceeds && d.Alarm.Guard != nil && why.p != nil && !s.admitted(d, why, &a.Events, &in) {
-			v.Exceeds, ordinary = false, true
-		}
-		if v.Exceeds && len(s.mutes.Judged) > 0 && s.muted(k, d, r, why, &a.Events, &in) {
-			v.Exceeds, ordinary = false, true
-		}
-		if ordinary {
-			v.Severity = 0
-		}
-		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
-	}
-	if s.judge.watch != nil {
-		s.watched(d, a, r, why, v.Tail)
-	}
-	withheld := s.withholds(r.Offset)
-	if !withheld {
-		r.Behind = s.behind(r.Offset)
-		s.Rows = append(s.Rows, *r)
-	}
-	if !d.Judged || d.Alarm.Events == nil || !v.Exceeds && a.Events.Idle() {
-		return
-	}
-	if s.replaced(k, d, r.Offset) {
-		s.endReplaced(k, d, a, r, withheld)
-		return
-	}
-	in = anomaly.Input{
-		Expected: in.Expected, Actual: in.Actual, Contribution: in.Contribution, Deviation: in.Deviation,
-		Located: d.Explain != nil || d.Locate != nil || d.Carriers != nil,
-		Time:    r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: s.source,
-		Ordinary: ordinary, Shadow: d.Alarm.Shadow, Region: d.Region(region), Members: why.said,
-	}
-	if v.Exceeds && len(s.learned.Judged) > 0 {
-		in.Like = func(a *anomaly.Anomaly) *anomaly.Like { return s.learned.Judged.LikeOf(d.Name, k.Name(), a) }
-	}
-	if v.Exceeds {
-		in.Values = why.values(&s.tasks)
-	}
-	s.saveAlerts(k, d.Alert, a)
-	left, ended := a.Events.Leave(&in, !withheld)
-	if ended {
-		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: left})
-	}
-	if v.Exceeds && a.Events.Peak(r.Judged) {
-		switch {
-		case why.carrier != nil:
-			in.Carry(why.carrier)
-		case d.Ensemble != nil && why.said == nil:
-			in.Contribution = slices.Clone(why.shares)
-		case why.p != nil && why.p.Valued && in.Actual == nil:
-			s.explain(why, &a.Events, &in)
-		}
-	}
-	if c, ok := a.Events.Step(d.Alarm.Events, &in, !withheld); ok {
-		if c.Kind == anomaly.Open {
-			s.groups.opened(k, &a.Events, &c)
-			opensInFault(k, &a.Events, &c, &left)
-		}
-		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
-	}
-}
-
-// admitted reports whether a score passes the detector's guard. What was expected is then in in, if
-// the guard asks for it.
-func (s *State) admitted(d *series.SetDetector, why *reasons, events *anomaly.State, in *anomaly.Input) bool {
-	_, row := s.tasks.Values(&why.p.scoringTask, why.i)
-	if !d.Alarm.Guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
-		return false
-	}
-	if d.Alarm.Guard.Deviates() {
-		s.explain(why, events, in)
-	}
-	return d.Alarm.Guard.Admits(in.Expected, in.Actual, in.Contribution)
-}
-
-// muted reports whether a mute rule covers the score.
-func (s *State) muted(k *Key, d *series.SetDetector, r *Row, why *reasons, events *anomaly.State, in *anomaly.Input) bool {
-	explained := func() (expected, actual, contribution []float64) {
-		// Only where the ruling in force has the values queued: a guard in the past may have, too.
-		if in.Actual == nil && why.p != nil && why.p.Valued && (d.Alarm.Events != nil || d.Alarm.Guard != nil) {
-			s.explain(why, events, in)
-		}
-		said := anomaly.Highest(why.said)
-		if why.carrier != nil {
-			said = why.carrier
-		}
-		if said != nil {
-			return said.Expected, said.Actual, said.Contribution
-		}
-		return in.Expected, in.Actual, in.Contribution
-	}
-	return s.mutes.Judged.Covers(d.Name, k.Name(), min(r.About, r.Time), max(r.Until, r.Time), explained)
 }
 
 // explain takes the reading that the score of the i-th fresh row is about, and what was expected in its place, from the row's finding
@@ -524,20 +395,21 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		}
 		terms, shares, counted := s.judge.terms[:e.Dim], s.judge.shares[:e.Dim], s.judge.counted[:e.Dim]
 		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms, counted); {
-			row := Row{
+			a := s.alertOf(k, e)
+			j := judgement{key: k, detector: e, alert: a, row: Row{
 				Key: k, Detector: e.Index, Score: out.Score, Offset: out.Offset, Time: out.Time, About: out.About, Until: out.Until,
-			}
+			}}
+			row, why := &j.row, &j.why
 			switch {
 			case out.WarmingUp:
 				row.State, row.Remaining = RowWarmingUp, out.Remaining
 			case out.Imputed:
 				row.State = RowImputed
 			}
-			why := reasons{found: e.Combined.Any && out.Score > 1, severity: out.Severity, turnedAway: out.TurnedAway}
+			why.found, why.severity, why.turnedAway = e.Combined.Any && out.Score > 1, out.Severity, out.TurnedAway
 			if e.Combined.Shares(shares, terms) {
 				why.shares = shares
 			}
-			a := s.alertOf(k, e)
 			if a != nil && a.Events.Waiting() {
 				s.saveAlerts(k, e.Alert, a)
 				if e.Combined.Any {
@@ -555,7 +427,7 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 					why.carrier = a.Events.Carrier(row.Time, row.Offset, row.About, s.judge.carriersOf(e, terms, counted))
 				}
 			}
-			s.judgeRow(k, e, a, &row, &why)
+			s.judgeRow(&j)
 		}
 	}
 }
@@ -607,50 +479,6 @@ func (r *reasons) inSeason() bool {
 	}
 	next := r.b.Tasks[r.p.Index].Next
 	return r.p.InSeason || next.Len > 0 && r.p.Detector.Seasonal.InSeason(r.b.Out[next.Off:][:next.Len])
-}
-
-// replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.
-type replacing struct {
-	*rules.DetectorReading
-	unread func(key []byte) bool
-	setup  *series.Setup // nil: the ensemble is not configured any more
-}
-
-// replaced reports whether an ensemble of any makes the anomalies of a detector's scores in its place. One in
-// shadow mode does not.
-func (s *State) replaced(k *Key, d *series.SetDetector, offset int64) bool {
-	if !s.judge.configured {
-		return slices.ContainsFunc(s.judge.replacing, func(e replacing) bool {
-			return slices.Contains(e.Members, d.Name) && !e.unread(k.Name()) && !s.shadowed(&e, offset)
-		})
-	}
-	for _, f := range d.Feeds {
-		e := &k.Set.Ensembles[f.Ensemble]
-		if f.Member < e.Dim && e.Combined.Any && e.Judged && e.Alarm.Events != nil && !e.Alarm.Shadow {
-			return true
-		}
-	}
-	return false
-}
-
-// shadowed reports whether an ensemble was in shadow mode for the score of the sample at offset.
-func (s *State) shadowed(e *replacing, offset int64) bool {
-	if e.setup != nil {
-		return e.setup.Alarm.Shadow
-	}
-	d := s.decisions.InForce(rules.KindThresholds, []byte(e.Name), offset)
-	return d != nil && d.Value.(*rules.Ruling).Alarm.Shadow
-}
-
-// endReplaced ends what a detector had open, or pending, when an ensemble took its place.
-func (s *State) endReplaced(k *Key, d *series.SetDetector, a *series.Alert, r *Row, withheld bool) {
-	if a.Events.Idle() || r.Judged != r.Judged || withheld && a.Events.Open() {
-		return
-	}
-	s.saveAlerts(k, d.Alert, a)
-	if c, ok := a.Events.End(anomaly.DetectorRemoved, r.Time, r.Offset); ok {
-		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: c})
-	}
 }
 
 // ratio returns the ratio of a member's score and its threshold; NaN for none, and for a score above the threshold that
