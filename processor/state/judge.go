@@ -179,11 +179,12 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			if !ok {
 				continue
 			}
-			j := judgement{key: p.Key, detector: d, alert: a, why: reasons{p: p, b: b, i: i}, row: Row{
-				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[at]), Score: scores[at],
-				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
-			}}
+			j := judgement{key: p.Key, detector: d, alert: a}
+			j.why.p, j.why.b, j.why.i = p, b, i
 			r := &j.row
+			r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, stateOf(d, word, scores[at]), scores[at]
+			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
+			r.About, r.Until = int64(about[i]), int64(until[i])
 			if r.State == RowWarmingUp {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
@@ -203,11 +204,12 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	s.judge.finds = d.Detector.AppendFindings(s.judge.finds[:0], b.Rows(int(p.Index)))
 	finds := highest(s.judge.finds)
 	for i, word := range words {
-		j := judgement{key: p.Key, detector: d, alert: a, why: reasons{p: p, b: b, i: i}, row: Row{
-			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan,
-			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
-		}}
+		j := judgement{key: p.Key, detector: d, alert: a}
+		j.why.p, j.why.b, j.why.i = p, b, i
 		r := &j.row
+		r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, RowState(word&1)*RowImputed, nan
+		r.Offset, r.Time = int64(word>>1), int64(fresh[i])
+		r.About, r.Until = r.Time, r.Time
 		if len(finds) > 0 && finds[0].Fresh == i {
 			f := &finds[0]
 			finds = finds[1:]
@@ -396,10 +398,10 @@ func (s *State) feed(k *Key, d *series.SetDetector, r *Row, why *reasons) {
 		terms, shares, counted := s.judge.terms[:e.Dim], s.judge.shares[:e.Dim], s.judge.counted[:e.Dim]
 		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms, counted); {
 			a := s.alertOf(k, e)
-			j := judgement{key: k, detector: e, alert: a, row: Row{
-				Key: k, Detector: e.Index, Score: out.Score, Offset: out.Offset, Time: out.Time, About: out.About, Until: out.Until,
-			}}
+			j := judgement{key: k, detector: e, alert: a}
 			row, why := &j.row, &j.why
+			row.Key, row.Detector, row.Score = k, e.Index, out.Score
+			row.Offset, row.Time, row.About, row.Until = out.Offset, out.Time, out.About, out.Until
 			switch {
 			case out.WarmingUp:
 				row.State, row.Remaining = RowWarmingUp, out.Remaining
