@@ -145,8 +145,7 @@ func (s *State) foldSample(k *Key, sm *Sample, b *detectors.Batch) Outcome {
 			return s.aggregate(k, sm.Time, values)
 		}
 	}
-	if set.Simple { // the usual series, in a tenth less of Fold's time than by the loops of foldRow
-		sw := &set.Windows[0]
+	if sw := set.Only; sw != nil { // the usual series, in a tenth less of Fold's time than by the loops of foldRow
 		d := &sw.Detectors[0]
 		if v := values[sw.Columns[0]]; v-v == 0 && !d.Absent && d.Unread == nil {
 			k.LastTime = sm.Time
@@ -157,7 +156,7 @@ func (s *State) foldSample(k *Key, sm *Sample, b *detectors.Batch) Outcome {
 				s.Keys.Bytes += w.Reserve(sw)
 			}
 			w.PushValue(sw, sm.Time, v)
-			return s.foldDetector(k, 0, w, d, uint64(sm.Offset)<<1, b)
+			return s.foldDetector(k, 0, w, d, &k.Progress[0], uint64(sm.Offset)<<1, b)
 		}
 	}
 	return s.foldRow(k, sm.Time, sm.Offset, values, b)
@@ -200,7 +199,8 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			out = WarmingUp
 		}
 		for j := range sw.Detectors {
-			if d := &sw.Detectors[j]; !d.Skips(k.Name()) && s.foldDetector(k, i, w, d, word, b) == Scored {
+			d := &sw.Detectors[j]
+			if !d.Skips(k.Name()) && s.foldDetector(k, i, w, d, &k.Progress[d.Place], word, b) == Scored {
 				out = Scored
 			}
 		}
@@ -211,9 +211,8 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 // foldDetector passes the newest row of the key's i-th window, with the offset and the imputed bit of word, to a detector, and packs
 // the task that becomes due.
 func (s *State) foldDetector(
-	k *Key, i int, w *series.Window, d *series.SetDetector, word uint64, b *detectors.Batch,
+	k *Key, i int, w *series.Window, d *series.SetDetector, m *series.Progress, word uint64, b *detectors.Batch,
 ) Outcome {
-	m := &k.Progress[d.Place]
 	if d.Ended(w.Count, m.Fresh) {
 		if len(d.Feeds) > 0 {
 			s.warm(k, d, k.LastTime, int64(word>>1), noneRemain)

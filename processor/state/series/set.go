@@ -13,7 +13,7 @@ type Set struct {
 	Detectors   int           // the number of those on windows
 	Judged      int           // the number of those with a threshold
 	ScoreStates int           // the number of those with a ScoreState
-	Simple      bool          // one window of one column, one detector
+	Only        *SetWindow    // the only window, of one column, with one detector, which never ends; nil: the set is another
 	Fixed       int           // bytes of a series' Windows and Progress without rows and carries, of Former and Interval
 
 	// Prepared: the values of a sample are transformed or aggregated before they enter a window.
@@ -258,7 +258,9 @@ func (s *Sets) subset(name []byte, reads func(detector int) bool) *Set {
 			seasonal.Feeds = append(seasonal.Feeds, Feed{len(set.Ensembles) - 1, len(d.Ensemble.Members) + g})
 		}
 	}
-	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1 && set.Windows[0].Detectors[0].Until == 0
+	if set.Detectors == 1 && len(set.Windows[0].Columns) == 1 && set.Windows[0].Detectors[0].Until == 0 {
+		set.Only = &set.Windows[0]
+	}
 	set.Fixed = len(set.Windows)*(windowBytes+evenBytes) + set.Detectors*progressBytes
 	for i := range set.Windows {
 		for j := range set.Windows[i].Detectors {
