@@ -145,21 +145,41 @@ func (s *State) foldSample(k *Key, sm *Sample, b *detectors.Batch) Outcome {
 			return s.aggregate(k, sm.Time, values)
 		}
 	}
-	if sw := set.Only; sw != nil { // the usual series, in a tenth less of Fold's time than by the loops of foldRow
-		d := &sw.Detectors[0]
-		if v := values[sw.Columns[0]]; v-v == 0 && !d.Absent && d.Unread == nil {
-			k.LastTime = sm.Time
-			w := &k.Windows[0]
-			if w.Rows == sw.Need {
-				saveValue(s.journal.Open, k, w)
-			} else {
-				s.Keys.Bytes += w.Reserve(sw)
-			}
-			w.PushValue(sw, sm.Time, v)
-			return s.foldDetector(k, 0, w, d, &k.Progress[0], uint64(sm.Offset)<<1, b)
-		}
+	sw := set.Only
+	if sw == nil {
+		return s.foldRow(k, sm.Time, sm.Offset, values, b)
 	}
-	return s.foldRow(k, sm.Time, sm.Offset, values, b)
+	d, v := &sw.Detectors[0], values[sw.Columns[0]]
+	if v-v != 0 || d.Absent || d.Unread != nil {
+		return s.foldRow(k, sm.Time, sm.Offset, values, b)
+	}
+	// The usual series: foldRow and foldDetector in one, without their loops, which take a tenth of Fold's time.
+	w, m := &k.Windows[0], &k.Progress[0]
+	k.LastTime = sm.Time
+	if w.Rows == sw.Need {
+		saveValue(s.journal.Open, k, w)
+	} else {
+		s.Keys.Bytes += w.Reserve(sw)
+	}
+	w.PushValue(sw, sm.Time, v)
+	if w.Rows < d.MinRows {
+		s.warm(k, d, sm.Time, sm.Offset, k.Remaining(d, w.Rows))
+		return WarmingUp
+	}
+	if word := uint64(sm.Offset) << 1; m.Fresh+1 < d.Fresh {
+		w.Fresh(sw, d)[m.Fresh] = word
+		m.Fresh++
+	} else {
+		s.summarise(k, w, d)
+		if s.packs(d) {
+			s.pack(k, 0, d, word, b)
+		}
+		m.Fresh = 0
+	}
+	if w.Count < d.Learnt {
+		return WarmingUp
+	}
+	return Scored
 }
 
 // foldRow folds a row into the key's windows, and from there into tasks.
@@ -199,8 +219,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			out = WarmingUp
 		}
 		for j := range sw.Detectors {
-			d := &sw.Detectors[j]
-			if !d.Skips(k.Name()) && s.foldDetector(k, i, w, d, &k.Progress[d.Place], word, b) == Scored {
+			if d := &sw.Detectors[j]; !d.Skips(k.Name()) && s.foldDetector(k, i, d, word, b) == Scored {
 				out = Scored
 			}
 		}
@@ -210,9 +229,8 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 
 // foldDetector passes the newest row of the key's i-th window, with the offset and the imputed bit of word, to a detector, and packs
 // the task that becomes due.
-func (s *State) foldDetector(
-	k *Key, i int, w *series.Window, d *series.SetDetector, m *series.Progress, word uint64, b *detectors.Batch,
-) Outcome {
+func (s *State) foldDetector(k *Key, i int, d *series.SetDetector, word uint64, b *detectors.Batch) Outcome {
+	w, m := &k.Windows[i], &k.Progress[d.Place]
 	if d.Ended(w.Count, m.Fresh) {
 		if len(d.Feeds) > 0 {
 			s.warm(k, d, k.LastTime, int64(word>>1), noneRemain)

@@ -193,7 +193,7 @@ const (
 )
 
 // accepted reports whether a sample with an outcome before it is folded will be folded or held.
-func (o Outcome) accepted() bool { return o == Held || o == Scored }
+func (o Outcome) accepted() bool { return o == Scored || o == Held }
 
 // Counts are records by outcome. Counts[Held] is always 0: see State.Held.
 type Counts [outcomes]int64
