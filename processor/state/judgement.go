@@ -25,9 +25,9 @@ type judgement struct {
 	in       anomaly.Input // of the anomaly step; a step before it may have explained the score
 }
 
-// judgeRow judges the score of a row and hands the row out. A score that exceeds its threshold may be turned away by the p-value of its region, by
-// the detector's guard and by a mute rule, and what is left changes the detector's anomaly, unless an ensemble makes the anomalies in
-// its place. A detector in shadow mode and one of an ensemble go the same way as any other.
+// judgeRow judges the score of a row and hands the row out. A score that exceeds its threshold may be turned away by the p-value of its
+// region, by the detector's guard and by a mute rule. What is left changes the detector's anomaly, unless an ensemble makes the anomalies
+// in its place. A detector in shadow mode goes the same way as any other, and so does an ensemble.
 func (s *State) judgeRow(j *judgement) {
 	d := j.detector
 	s.smooth(j)
