@@ -26,7 +26,7 @@
 //	         row into the key's windows (package series), progress of its detectors counted,
 //	         tasks that became due packed into the batch (fold.go, queue.go), or scored (direct.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
-//	         anomalies to Events (judge.go), carries to their keys (apply.go)
+//	         anomalies to Events (judge.go, judgement.go), carries to their keys (apply.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (undo.go)
 //	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
 //	Floor    where a replay has to begin if the cycle is committed

@@ -102,7 +102,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 }
 
 // admit decides the outcome of a sample of a key, which may be nil: samples with Held or Scored are accepted, and Scored stands
-// for the outcome that foldRow will return.
+// for the outcome that foldSample will return.
 func (s *State) admit(sm *Sample, k *Key) Outcome {
 	if s.sets.For(sm.Key) == nil && (k == nil || !s.readBefore(sm.Key)) {
 		return Filtered
