@@ -70,8 +70,6 @@ type Param struct {
 	Word int
 	// Stateless reports that no stored state depends on the setting: fingerprints omit it.
 	Stateless bool
-	// Later reports that states are stored that are older than the setting: fingerprints omit it at its default.
-	Later bool
 }
 
 // Default is an op's own default for a setting that every detector has.

@@ -45,7 +45,7 @@ var spec = detectors.Spec{
 		{Name: detectors.EveryParam, Type: detectors.Int, Default: 1, Min: 1, Max: maxEvery, Word: 4,
 			Help: "Score one sample of this many; STRIDE is a multiple. HISTORY and other settings that count scores " +
 				"then span more samples.", Example: "16"},
-		{Name: "EXACT_ABOVE", Type: detectors.Float, Default: 0.0, Max: mostExactAbove, Later: true,
+		{Name: "EXACT_ABOVE", Type: detectors.Float, Default: 0.0, Max: mostExactAbove,
 			Help: "Scores above this quantile of the series' scores are exact; lower ones may be too high, at most the quantile, and take " +
 				"a fraction of the time; 0: all are exact. Needs K=1; a GPU leaves such detectors to the CPU.", Example: "0.9"},
 		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,

@@ -55,7 +55,7 @@ var topSpec = detectors.Spec{
 			Help: "Numbers to compare in. float32 finds the same discords, faster on CPUs with AVX2; K above 1 always " +
 				"takes float64."},
 		{Name: "PRECISION", Type: detectors.Int, Word: 9}, // in a task the bits, 64 or 32
-		{Name: "RADIUS", Type: detectors.Text, Default: radiusOff, Values: "off, auto, or a distance above 0", Later: true, Example: "auto",
+		{Name: "RADIUS", Type: detectors.Text, Default: radiusOff, Values: "off, auto, or a distance above 0", Example: "auto",
 			Help: "Instead of the TOP, find all subsequences at least this far from their nearest neighbour (range discords); auto: by " +
 				"MERLIN's rule for each length, until TOP are found. A task keeps the 65536 farthest."},
 	},

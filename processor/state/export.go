@@ -72,9 +72,6 @@ func (s *State) Export(dst []byte) []byte {
 		if k.Interval.Any() {
 			w.Interval(&k.Series)
 		}
-		if k.Alerts.Late() {
-			w.Late(&k.Series)
-		}
 	}
 	return e.B
 }

@@ -134,9 +134,6 @@ func paramFields(params []detectors.Param) any {
 		if p.Stateless {
 			add("stateless", "true")
 		}
-		if p.Later {
-			add("later", "true")
-		}
 		if p.Expert {
 			add("expert", "true")
 		}
@@ -404,7 +401,7 @@ func (d *DetectorSettings) canonical() string {
 // stateParams returns the op's parameters that state depends on.
 func (d *DetectorSettings) stateParams() []setting {
 	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool {
-		return s.tag.Get("stateless") != "" || s.tag.Get("later") != "" && formatValue(s.field) == s.def
+		return s.tag.Get("stateless") != ""
 	})
 }
 

@@ -12,6 +12,10 @@ func TestFingerprintsStay(t *testing.T) {
 		settings string
 		want     uint64
 	}{
+		{"OP=discord", 0x37f7c174f6e820ee},
+		{"OP=discord WINDOW=512 EXACT_ABOVE=0.9 K=1", 0x899b367bd3f2d523},
+		{"OP=discords FIELDS=a", 0x7ef11244594dd1bd},
+		{"OP=discords FIELDS=a RADIUS=auto", 0x0d890535709067cf},
 		{"OP=flatline", 0x9e045124262e696f},
 		{"OP=flatline AFTER=9 TOLERANCE=0.25 WINDOW=7", 0xbb8a5e489783fed0},
 		{"OP=ikasst", 0xef0b6d3891873297},

@@ -9,7 +9,7 @@ import (
 )
 
 // Version is the first byte of every value. A value of another version is not read.
-const Version = 8
+const Version = 9
 
 // Encoder appends values to B: integers as varints, floats as their bits, little-endian.
 type Encoder struct{ B []byte }

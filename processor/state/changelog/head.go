@@ -49,9 +49,7 @@ const (
 	SummariesSection   = 10
 	ScoreStatesSection = 12
 	FormerSection      = 14
-	ClockSection       = 16
-	IntervalSection    = 18
-	LateSection        = 20
+	IntervalSection    = 16
 )
 
 // BeginSection appends the kind of a section, whose content follows until EndSection.

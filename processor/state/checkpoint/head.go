@@ -28,6 +28,7 @@ func (w *Writer) appendBody(k *series.Key) {
 	if k.Held.Len() > 0 {
 		start := e.BeginSection(changelog.HeldSection)
 		w.held.AppendHead(e, k.Held, w.heldSegments[k])
+		e.Int(k.Held.Behind)
 		e.EndSection(start)
 	}
 	if !k.Alerts.Empty() {
@@ -42,15 +43,7 @@ func (w *Writer) appendBody(k *series.Key) {
 	if k.Former.Any() {
 		section(changelog.FormerSection, s.Former)
 	}
-	if k.Held.Len() > 0 && k.Held.Behind != 0 {
-		start := e.BeginSection(changelog.ClockSection)
-		e.Int(k.Held.Behind)
-		e.EndSection(start)
-	}
 	if k.Interval.Any() {
 		section(changelog.IntervalSection, s.Interval)
-	}
-	if k.Alerts.Late() {
-		section(changelog.LateSection, s.Late)
 	}
 }

@@ -95,6 +95,11 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 			l.takeFindings(k, h)
 		case changelog.HeldSection:
 			l.readHeld(&h.Decoder, k)
+			if behind := h.Int(); behind < 0 {
+				h.Fail()
+			} else if k.Held != nil {
+				k.Held.Behind = behind
+			}
 		case changelog.AlertsSection:
 			h.Alerts(&k.Series)
 		case changelog.SummariesSection:
@@ -105,16 +110,8 @@ func (l *Loader) readBody(k *series.Key, body []byte) error {
 			l.differences(k, h.Differences)
 		case changelog.FormerSection:
 			h.Former(&k.Series)
-		case changelog.ClockSection:
-			if behind := h.Int(); behind < 0 {
-				h.Fail()
-			} else if k.Held != nil {
-				k.Held.Behind = behind
-			}
 		case changelog.IntervalSection:
 			h.Interval(&k.Series)
-		case changelog.LateSection:
-			h.Late(&k.Series)
 		default:
 			return false, nil
 		}

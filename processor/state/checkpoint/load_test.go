@@ -233,8 +233,8 @@ func TestIncomplete(t *testing.T) {
 		t.Errorf("a record of an unknown type: %v", err)
 	}
 	for value, want := range map[string]error{
-		"\x09": changelog.ErrNewer, "\x08\x02": changelog.ErrNewer, "\x07\x00\x01": changelog.ErrOlder, "\x01": changelog.ErrOlder,
-		"": changelog.ErrCorrupt, "\x08\x00\x01": changelog.ErrCorrupt,
+		"\x0a": changelog.ErrNewer, "\x09\x02": changelog.ErrNewer, "\x08\x00\x01": changelog.ErrOlder, "\x01": changelog.ErrOlder,
+		"": changelog.ErrCorrupt, "\x09\x00\x01": changelog.ErrCorrupt,
 	} {
 		if err := l.Load([]byte("Hk"), []byte(value)); !errors.Is(err, want) {
 			t.Errorf("a head of % x: %v, want %v", value, err, want)

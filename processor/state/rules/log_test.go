@@ -190,26 +190,26 @@ func TestLoad(t *testing.T) {
 		name, value string
 		want        error
 	}{
-		{"", "\x08\x01", changelog.ErrCorrupt},
-		{"\x02x", "\x08", changelog.ErrCorrupt},
-		{"\x02x", "\x09\x01", changelog.ErrNewer},
-		{"\x02x", "\x07\x01", changelog.ErrOlder},
-		{"\x01x", "\x08\x01", changelog.ErrNewer},
-		{"\x09x", "\x08\x01", changelog.ErrNewer},
-		{"\xffx", "\x08\x01", changelog.ErrNewer},
-		{"\x0fx", "\x08\x01ab", changelog.ErrCorrupt},
+		{"", "\x09\x01", changelog.ErrCorrupt},
+		{"\x02x", "\x09", changelog.ErrCorrupt},
+		{"\x02x", "\x0a\x01", changelog.ErrNewer},
+		{"\x02x", "\x08\x01", changelog.ErrOlder},
+		{"\x01x", "\x09\x01", changelog.ErrNewer},
+		{"\x09x", "\x09\x01", changelog.ErrNewer},
+		{"\xffx", "\x09\x01", changelog.ErrNewer},
+		{"\x0fx", "\x09\x01ab", changelog.ErrCorrupt},
 	} {
 		if err := NewDecisionLog(&table, nil).Load([]byte(c.name), []byte(c.value), 5); !errors.Is(err, c.want) {
 			t.Errorf("%q %q: %v", c.name, c.value, err)
 		}
 	}
 	l := NewDecisionLog(&table, nil)
-	for _, value := range []string{"", "\x08", "\x00\x05", "\x08\x05\x05"} {
+	for _, value := range []string{"", "\x09", "\x00\x05", "\x09\x05\x05"} {
 		if err := l.LoadEviction([]byte("x"), []byte(value)); !errors.Is(err, changelog.ErrCorrupt) {
 			t.Errorf("eviction %q: %v", value, err)
 		}
 	}
-	if err := l.Load([]byte("\x02x"), []byte("\x08\x07no"), 5); err != nil ||
+	if err := l.Load([]byte("\x02x"), []byte("\x09\x07no"), 5); err != nil ||
 		string(l.InForce(KindMissingSchema, []byte("x"), 5).Content) != "no" {
 		t.Errorf("%v", err)
 	}

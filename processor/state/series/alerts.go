@@ -98,22 +98,6 @@ func (a *Alert) used() bool {
 	return a.judged()
 }
 
-// Late reports whether scores of an anomaly wait under any of the thresholds, or would; nil has none.
-func (a *Alerts) Late() bool {
-	if a == nil {
-		return false
-	}
-	for i := range a.Detectors {
-		if a.Detectors[i].late() {
-			return true
-		}
-	}
-	return false
-}
-
-// late reports whether there is anything in a history with late admission.
-func (a *Alert) late() bool { return a.History != nil && a.Threshold.Late.Close > 0 && a.judged() }
-
 // judged reports whether there is anything in the history.
 func (a *Alert) judged() bool {
 	return a.History != nil && slices.ContainsFunc(a.History[:a.Threshold.Stored()], func(v float32) bool { return v != 0 })

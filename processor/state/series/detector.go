@@ -336,10 +336,3 @@ func (s *Setup) thresholdLike(want threshold.Params, history int) *threshold.Par
 	s.former = append(s.former, r)
 	return r
 }
-
-// lateLike returns a threshold like another one, but with late admission; nil if there can be none.
-func (s *Setup) lateLike(o *threshold.Params) *threshold.Params {
-	want := *o
-	want.Late = threshold.Late{Open: 1, Close: 1} // any will do: the layout of the state is the same
-	return s.thresholdLike(want, want.History)
-}

@@ -220,12 +220,7 @@ func (r *Reader) Alerts(k *Series) {
 	}
 	for range r.Len(28) {
 		name, fp, window := r.String(), r.Bits(), r.Bits()
-		want := threshold.Params{Kind: threshold.Kind(r.Byte())}
-		if r.Byte() != 0 {
-			want.Span = 1 // any length will do: the layout of the state is the same
-		}
-		want.Value = math.Float64frombits(r.Bits())
-		front := r.Sparse()
+		judged := r.history()
 		ev := anomaly.Decode(&r.Decoder)
 		if r.Bad {
 			return
@@ -238,17 +233,9 @@ func (r *Reader) Alerts(k *Series) {
 			reason = anomaly.Reset
 		default:
 			a := &k.Alerts.Detectors[det.Alert]
-			if len(front) > 0 {
-				a.Threshold = det.thresholdLike(want, len(front)-threshold.Head)
-				if a.Threshold == nil {
-					r.Fail()
-					return
-				}
-				a.History = make([]float32, a.Threshold.Size())
-				if copy(a.History, front); !a.Threshold.Restore(a.History) {
-					r.Fail()
-					return
-				}
+			if len(judged.front) > 0 && !judged.restore(det, a) {
+				r.Fail()
+				return
 			}
 			if det.Events != nil {
 				a.Events = ev
@@ -279,31 +266,37 @@ func (r *Reader) Alerts(k *Series) {
 	}
 }
 
-// Late reads what Writer.Late has written: the histories, which Alerts has read, are of thresholds with late admission.
-func (r *Reader) Late(k *Series) {
-	for range r.Len(2) {
-		name, waiting := r.String(), r.Floats()
-		det, _ := k.Set.detector(name)
-		if r.Bad || k.Alerts == nil {
-			r.Fail()
-			return
-		}
-		if det == nil || !det.Judged || k.Alerts.Detectors[det.Alert].History == nil {
-			continue
-		}
-		a := &k.Alerts.Detectors[det.Alert]
-		if a.Threshold = det.lateLike(a.Threshold); a.Threshold == nil {
-			r.Fail()
-			return
-		}
-		front := a.History
-		a.History = make([]float32, a.Threshold.Size())
-		copy(a.History, front[:a.Threshold.Stored()])
-		if !a.Threshold.Restore(a.History) || !a.Threshold.SetWaiting(a.History, waiting) {
-			r.Fail()
-			return
-		}
+// storedHistory is a history of a head.
+type storedHistory struct {
+	threshold      threshold.Params // of the kind, the value and the layout of the one that judged the last score
+	front, waiting []float32
+}
+
+// history reads what Writer.history has written.
+func (r *Reader) history() (h storedHistory) {
+	h.threshold.Kind = threshold.Kind(r.Byte())
+	flags := r.Flags(spread | admitsLate)
+	h.threshold.Value = math.Float64frombits(r.Bits())
+	h.front = r.Sparse()
+	// Any lengths will do: the layout of the state is the same.
+	if flags&spread != 0 {
+		h.threshold.Span = 1
 	}
+	if flags&admitsLate != 0 {
+		h.threshold.Late = threshold.Late{Open: 1, Close: 1}
+		h.waiting = r.Floats()
+	}
+	return h
+}
+
+// restore sets the history of a detector. It returns false if the detector cannot have it.
+func (h *storedHistory) restore(det *SetDetector, a *Alert) bool {
+	if a.Threshold = det.thresholdLike(h.threshold, len(h.front)-threshold.Head); a.Threshold == nil {
+		return false
+	}
+	a.History = make([]float32, a.Threshold.Size())
+	copy(a.History, h.front)
+	return a.Threshold.Restore(a.History) && a.Threshold.SetWaiting(a.History, h.waiting)
 }
 
 func (r *Reader) addOrphan(k *Series, o Orphan) {

@@ -104,9 +104,6 @@ func content(k *Series) string {
 	if k.Alerts.Summarised() {
 		Writer{&e}.Summaries(k)
 	}
-	if k.Alerts.Late() {
-		Writer{&e}.Late(k)
-	}
 	return string(e.B)
 }
 
@@ -186,7 +183,6 @@ func changelogOf(k *Series, segments map[SegmentName][]byte) []byte {
 	Writer{&e}.Progress(k)
 	Writer{&e}.Alerts(k)
 	Writer{&e}.Summaries(k)
-	Writer{&e}.Late(k)
 	return e.B
 }
 
@@ -213,7 +209,6 @@ func read(r *Reader, head []byte, set *Set, list []StoredSegment) (*Series, erro
 	r.Progress(k)
 	r.Alerts(k)
 	r.Summaries(k)
-	r.Late(k)
 	if r.Bad || len(r.B) > 0 {
 		return k, changelog.ErrCorrupt
 	}

@@ -123,8 +123,7 @@ func (wr Writer) rows(w *Window, cols int, first, end int64) {
 // Alerts appends the state of thresholds, anomalies and silence, a section of a head:
 //
 //	judged detectors with a state: number, and for each
-//	    name, fingerprint, the window's fingerprint, kind, 1 with a span, and value of the
-//	    threshold that judged the last score, the front of its state, the state of its anomalies (package anomaly)
+//	    name, fingerprint, the window's fingerprint, the history, the state of its anomalies (package anomaly)
 //	1 if the key is silent, and the anomaly
 //	anomalies that nothing continues: number, and for each
 //	    name, 1 if of silence, reason, the anomaly
@@ -144,14 +143,7 @@ func (wr Writer) Alerts(k *Series) {
 		wr.Bits(d.Fingerprint)
 		wr.Bits(window)
 		a := &k.Alerts.Detectors[d.Alert]
-		params := new(threshold.Params)
-		if a.judged() {
-			params = a.Threshold
-		}
-		wr.Byte(byte(params.Kind))
-		wr.Flag(params.Span > 0)
-		wr.Bits(math.Float64bits(params.Value))
-		wr.Sparse(a.History[:params.Stored()])
+		wr.history(a)
 		wr.Encoder.B = a.Events.Append(wr.B)
 	}
 	wr.Flag(k.Alerts.Silent != nil)
@@ -168,26 +160,32 @@ func (wr Writer) Alerts(k *Series) {
 	}
 }
 
-// Late appends the scores of anomalies that wait, a section of a head:
-//
-//	judged detectors with a history under a threshold with late admission: number, and for each
-//	    name, scores
-func (wr Writer) Late(k *Series) {
-	n := 0
-	for i := range k.Alerts.Detectors {
-		if k.Alerts.Detectors[i].late() {
-			n++
-		}
+// The flags of a history.
+const (
+	spread     = 1 << iota // over time: the threshold has a span
+	admitsLate             // the threshold has late admission: scores may wait
+)
+
+// history appends the scores of a detector: kind, flags and value of the threshold that judged the last one, the front of the
+// threshold's state, and with late admission the scores that wait.
+func (wr Writer) history(a *Alert) {
+	params := new(threshold.Params)
+	if a.judged() {
+		params = a.Threshold
 	}
-	wr.Uint(uint64(n))
-	for d := range k.Set.All {
-		if !d.Judged {
-			continue
-		}
-		if a := &k.Alerts.Detectors[d.Alert]; a.late() {
-			wr.String(d.Name)
-			wr.Floats(a.Threshold.Waiting(a.History))
-		}
+	flags := uint64(0)
+	if params.Span > 0 {
+		flags |= spread
+	}
+	if params.Late.Close > 0 {
+		flags |= admitsLate
+	}
+	wr.Byte(byte(params.Kind))
+	wr.Uint(flags)
+	wr.Bits(math.Float64bits(params.Value))
+	wr.Sparse(a.History[:params.Stored()])
+	if flags&admitsLate != 0 {
+		wr.Floats(params.Waiting(a.History))
 	}
 }
 
