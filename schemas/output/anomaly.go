@@ -67,7 +67,7 @@ type Anomaly struct {
 	Unit      string  // empty: none (null)
 	Side      uint8   // 1 + index of Sides; 0: not known (null)
 
-	Fault *[16]byte // nil: of an earlier version (null)
+	Fault *[16]byte // nil: none (null)
 
 	Recurs *Recurrence // nil: it does not (null)
 
@@ -393,22 +393,10 @@ func appendDoubles(dst []byte, list []float64) []byte {
 // DecodeAnomaly reads a record of the anomalies topic in any framing or in JSON, for
 // tests and tools. The schema id is not compared with anything: the caller knows
 // the topic. Key may alias b.
-func DecodeAnomaly(b []byte) (Anomaly, error) {
-	b, err := unframe(b, compiledAnomaly, compiledNumberedAnomaly)
-	if err != nil {
+func DecodeAnomaly(b []byte) (a Anomaly, err error) {
+	if b, err = unframe(b, compiledAnomaly, compiledNumberedAnomaly); err != nil {
 		return Anomaly{}, fmt.Errorf("output: anomaly: %w", err)
 	}
-	a, err := decodeAnomaly(b, true)
-	if err != nil { // one of an earlier version with a sample has that in place of the last fields
-		if before, fault := decodeAnomaly(b, false); fault == nil {
-			return before, nil
-		}
-	}
-	return a, err
-}
-
-// decodeAnomaly reads a record without its framing, with or without the last fields, from escalation on.
-func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 	r := avro.NewFieldReader(b)
 	if id := r.Text(); r.OK() {
 		if err := decodeID(&a.ID, id); err != nil {
@@ -444,44 +432,42 @@ func decodeAnomaly(b []byte, last bool) (a Anomaly, err error) {
 			return Anomaly{}, fmt.Errorf("output: anomaly: group: %w", err)
 		}
 	}
-	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
+	if r.Index(2) == 1 {
 		if a.Like, err = readLike(r); err != nil {
 			return Anomaly{}, fmt.Errorf("output: anomaly: like: %w", err)
 		}
 	}
-	if r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Range = r.Double()
 	}
-	if r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Held = uint32(r.UpTo(math.MaxUint32))
 	}
-	if r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Member = readMember(r)
 	}
-	if last && r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Escalation = &Escalation{Start: r.Long(), PeakTime: r.Long(), Since: r.Long()}
 	}
-	if last && r.More() { // likewise
-		a.Summary = string(r.Text())
-	}
-	if last && r.More() && r.Index(2) == 1 { // likewise
+	a.Summary = string(r.Text())
+	if r.Index(2) == 1 {
 		a.CarriedBy = string(r.Text())
 	}
-	if last && r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Spread = r.Double()
 	}
-	if last && r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Unit = string(r.Text())
 	}
-	if last && r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Side = 1 + uint8(r.Index(len(Sides)))
 	}
-	if last && r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		if a.Fault, err = readID(r); err != nil {
 			return Anomaly{}, fmt.Errorf("output: anomaly: fault: %w", err)
 		}
 	}
-	if last && r.More() && r.Index(2) == 1 { // likewise
+	if r.Index(2) == 1 {
 		a.Recurs = &Recurrence{Period: r.Long(), Count: r.Long(), Text: string(r.Text())}
 	}
 	a.Sample = readSample(r)

@@ -69,8 +69,7 @@ type Alarm struct {
 	Topic            string // "": any (null)
 }
 
-// The former schema has no topics.
-var compiledFeedback = compile(FeedbackSchema, 0xea812ed9bddaabe3)
+var compiledFeedback = compile(FeedbackSchema)
 
 // Append appends the record with its framing; schemaID is as of NewScoreEncoder.
 func (f *Feedback) Append(dst []byte, schemaID int32) []byte {
@@ -162,30 +161,20 @@ func DecodeFeedback(b []byte) (Feedback, error) {
 	if r.Index(2) == 1 {
 		f.Resume = &Resume{Topic: string(r.Text()), Partition: r.Int(), Offset: r.Long(), Until: r.Long()}
 	}
-	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
+	if r.Index(2) == 1 {
 		f.Alarm = &Alarm{Detector: string(r.Text()), Series: string(r.Text()), Field: r.Int(), Side: uint8(r.Index(len(FeedbackDirections))),
-			Opened: r.Double(), Peak: r.Double()}
-		if r.More() { // none in labels of the first version with alarms
-			f.Alarm.Samples, f.Alarm.Lasted, f.Alarm.First, f.Alarm.Apart = r.Long(), r.Long(), r.Double(), r.Double()
-		}
-		if r.More() { // nor in labels of the second
-			f.Alarm.Initial, f.Alarm.Range = r.Double(), r.Double()
-		}
-		if r.More() { // nor in labels of the third
-			f.Alarm.Early, f.Alarm.Held = r.Long(), r.Long()
-		}
-		if r.More() && r.Index(2) == 1 { // nor in labels of the fourth
+			Opened: r.Double(), Peak: r.Double(), Samples: r.Long(), Lasted: r.Long(), First: r.Double(), Apart: r.Double(),
+			Initial: r.Double(), Range: r.Double(), Early: r.Long(), Held: r.Long()}
+		if r.Index(2) == 1 {
 			f.Alarm.Topic = string(r.Text())
 		}
 	}
-	if r.More() { // none in records of earlier versions
-		if r.Index(2) == 1 {
-			f.Topic = string(r.Text())
-		}
-		if r.Index(2) == 1 {
-			p := r.Int()
-			f.Partition = &p
-		}
+	if r.Index(2) == 1 {
+		f.Topic = string(r.Text())
+	}
+	if r.Index(2) == 1 {
+		p := r.Int()
+		f.Partition = &p
 	}
 	if err := r.End(); err != nil {
 		return Feedback{}, fmt.Errorf("output: feedback: %w", err)

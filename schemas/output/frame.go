@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"odradek/schemas"
 	"odradek/schemas/avro"
@@ -22,12 +21,11 @@ const JSONType = "application/json"
 // compiled is one of the worker's schemas with its framing and its JSON converter.
 type compiled struct {
 	fingerprint uint64
-	former      []uint64 // fingerprints of earlier versions of the schema, whose records are read, too
 	json        *avro.JSON
 }
 
-// compile panics where a schema is not sound. former are the fingerprints of its earlier versions.
-func compile(schema string, former ...uint64) *compiled {
+// compile panics where a schema is not sound.
+func compile(schema string) *compiled {
 	crc, err := avro.Fingerprint(schema)
 	if err != nil {
 		panic("output: a schema of this package is not Avro: " + err.Error())
@@ -36,7 +34,7 @@ func compile(schema string, former ...uint64) *compiled {
 	if err != nil {
 		panic("output: a schema of this package has no JSON: " + err.Error())
 	}
-	return &compiled{crc, former, j}
+	return &compiled{crc, j}
 }
 
 // asJSON replaces the Avro bytes from start on by their JSON. It allocates nothing where dst has room for both.
@@ -57,7 +55,7 @@ func (c *compiled) unframe(b []byte) ([]byte, error) {
 	case len(b) >= 5 && b[0] == schemas.MagicID:
 		return b[5:], nil
 	case len(b) >= 10 && b[0] == schemas.SingleObject0 && b[1] == schemas.SingleObject1:
-		if crc := binary.LittleEndian.Uint64(b[2:]); crc != c.fingerprint && !slices.Contains(c.former, crc) {
+		if crc := binary.LittleEndian.Uint64(b[2:]); crc != c.fingerprint {
 			return nil, fmt.Errorf("fingerprint %016x is of another schema", crc)
 		}
 		return b[10:], nil

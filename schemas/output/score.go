@@ -237,12 +237,10 @@ func readScore(body []byte) (s Score, err error) {
 	s.Topic = string(r.Text())
 	s.Partition = r.Int()
 	s.Offset = r.Long()
-	if r.More() && r.Index(2) == 1 { // none in records of earlier versions
+	if r.Index(2) == 1 {
 		s.Remaining = r.Int()
 	}
-	if r.More() { // none in records of earlier versions
-		s.Prediction = predictionOf(r.Optional(), r.Optional())
-	}
+	s.Prediction = predictionOf(r.Optional(), r.Optional())
 	s.Sample = readSample(r)
 	if err := r.End(); err != nil {
 		return Score{}, err

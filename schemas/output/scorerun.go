@@ -206,7 +206,7 @@ func readRun(dst []Score, body []byte) ([]Score, error) {
 		n := r.Int()
 		s.Sample = &n
 	})
-	if err == nil && r.More() { // not of an earlier version
+	if err == nil {
 		err = readEach(r, run, "predictions", func(s *Score) { s.Prediction = predictionOf(r.Optional(), 0) })
 		if err == nil {
 			err = readEach(r, run, "predictions", func(s *Score) {

@@ -110,9 +110,8 @@ func TestRunsAreTheirScores(t *testing.T) {
 			if id == JSON {
 				continue
 			}
-			old := len(b) - putPredictions(make([]byte, e.MostRun(key, len(run))), run) // where a record of an earlier version ends
-			for _, cut := range []int{0, 1, r.IntN(len(b)), old, old + 1, len(b) - 1} {
-				if got, err := DecodeScores(nil, b[:cut]); (err == nil) != (cut == old) || (len(got) > 0) != (cut == old) {
+			for _, cut := range []int{0, 1, r.IntN(len(b)), len(b) - 1} {
+				if got, err := DecodeScores(nil, b[:cut]); err == nil || len(got) > 0 {
 					t.Fatalf("%d of %d bytes are read as %+v", cut, len(b), got)
 				}
 			}

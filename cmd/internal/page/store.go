@@ -33,7 +33,7 @@ type storedAnomaly struct {
 	at        *list.Element
 }
 
-// fault returns the id of its fault; records of earlier versions are of their own.
+// fault returns the id of its fault; an anomaly without one is a fault of its own.
 func (s *storedAnomaly) fault() [16]byte {
 	if s.a.Fault == nil {
 		return s.a.ID

@@ -123,9 +123,6 @@ func (r *Report) facts() [][2]string {
 		{"source", fmt.Sprintf("%s/%d: opened at %s, last change at offset %d; samples over the threshold: %d", plain(a.Topic), a.Partition, opened,
 			a.LastOffset, a.Samples)},
 	}
-	if a.Summary == "" { // of an earlier version
-		lines = slices.Delete(lines, 2, 3)
-	}
 	if a.Recurs != "" {
 		lines = append(lines, [2]string{"recurs", plain(a.Recurs)})
 	}
