@@ -72,12 +72,17 @@ func (h *hanging) settle(ctx context.Context, p *kafka.Producer) {
 		return
 	}
 	id, epoch := p.ID()
-	for wait := 100 * time.Millisecond; ; wait *= 2 {
+	began := time.Now()
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		open, err := h.open(ctx)
 		if err == nil {
 			err = h.end(ctx, slices.DeleteFunc(open, func(o kafka.OpenTransaction) bool { return o.ProducerID != id || o.Epoch >= epoch }))
 		}
-		if err == nil || kafka.ClassOf(err) == kafka.Fatal || wait > 3*time.Second || sleep(ctx, wait) != nil {
+		if err == nil || kafka.ClassOf(err) == kafka.Fatal || sleep(ctx, wait) != nil {
+			break
+		}
+		if time.Since(began) > h.cfg.TransactionTimeout { // a partition without a leader is no reason to stand still for good
+			h.trouble.Warn(h.log, "hanging", "whether transactions hang is not known yet", "err", err)
 			break
 		}
 	}
