@@ -61,12 +61,12 @@ var brokenWorkers = []broken{
 	{
 		name: "commit before produce", fault: "kill", round: 20 * time.Second, long: true,
 		edits: map[string][]string{"processor/exactlyonce.go": {
-			"return e.producer.Send(ctx, outs, gen, e.cfg.Group, offs)",
-			`if err := e.cfg.Client.CommitOffsets(ctx, gen, e.cfg.Group, offs); err != nil {
+			"return e.session.producer.Send(ctx, outs, gen, e.session.cfg.Group, offs)",
+			`if err := e.session.cfg.Client.Offsets.CommitOffsets(ctx, gen, e.session.cfg.Group, offs); err != nil {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
-		return e.producer.Send(ctx, outs, gen, e.cfg.Group, offs)`,
+		return e.session.producer.Send(ctx, outs, gen, e.session.cfg.Group, offs)`,
 			`	"fmt"
 `, `	"fmt"
 	"time"
