@@ -48,6 +48,9 @@ func (h *hanging) run(ctx context.Context) {
 			if err == nil {
 				err = h.end(ctx, both(open, before))
 			}
+			if ctx.Err() != nil {
+				return
+			}
 			if kafka.ClassOf(err) == kafka.Fatal {
 				h.log.Debug("hanging transactions cannot be looked for", "err", err)
 				break
