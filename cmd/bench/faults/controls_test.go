@@ -81,7 +81,7 @@ var brokenWorkers = []broken{
 		set: []string{"ODRADEK_TRANSACTION_TIMEOUT=60s"},
 		edits: map[string][]string{
 			"processor/kafka/offsets.go": {"b = append(b, 1, 0) // require_stable", "b = append(b, 0, 0) // require_stable"},
-			"processor/exactlyonce.go": {"	e.cfg.Hooks.step(BeforeEnd, c)\n", "	time.Sleep(200 * time.Millisecond)\n", `	"fmt"
+			"processor/exactlyonce.go": {"	e.session.cfg.Hooks.step(BeforeEnd, c)\n", "	time.Sleep(200 * time.Millisecond)\n", `	"fmt"
 `, `	"fmt"
 	"time"
 `},
