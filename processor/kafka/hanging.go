@@ -336,15 +336,15 @@ func transactionalID(key []byte) (id string, ok bool) {
 	return id, version == 0 && r.Err() == nil
 }
 
-// parseTransactionState reads the value of a record (Kafka's TransactionLogValue). Version 0 does not say which version of
-// transactions it is about.
+// parseTransactionState reads the value of a record (Kafka's TransactionLogValue). Format 0 does not say which version of
+// transactions it is about, and where later formats say it is not known.
 func parseTransactionState(value []byte) (s transactionState, err error) {
 	r := newWireReader(value)
 	format := r.Int16()
 	s.producerID, s.epoch = r.Int64(), r.Int16()
 	r.Int32() // time-out
 	s.status = r.uint8()
-	if format == 0 || r.Err() != nil {
+	if format != 1 || r.Err() != nil {
 		return s, r.Err()
 	}
 	for n := r.CompactCount(3); n > 0 && r.Err() == nil; n-- {

@@ -171,6 +171,11 @@ func TestTransactionState(t *testing.T) {
 	if s, err := parseTransactionState(flexible); err != nil || s != known {
 		t.Errorf("%+v, %v", s, err)
 	}
+	later := slices.Clone(flexible)
+	later[1] = 2
+	if s, err := parseTransactionState(later); err != nil || s.version != 0 {
+		t.Errorf("of a later format: %+v, %v", s, err)
+	}
 	for i := range flexible {
 		if s, err := parseTransactionState(flexible[:i]); err == nil && s.version == 2 {
 			t.Errorf("%d of %d bytes: %+v", i, len(flexible), s)
