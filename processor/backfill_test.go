@@ -94,7 +94,7 @@ func (b *backfillBench) finish(cfg Config) {
 	b.t.Helper()
 	p, _, stop := b.startWith(cfg)
 	b.ready(p, 1)
-	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
 	if err := b.c.Admin().WaitCommitted(ctx, cfg.Group, b.input); err != nil {
 		b.t.Error(err)
@@ -403,7 +403,7 @@ func TestBackfillLatest(t *testing.T) {
 	p, _, stop := b.startWith(cfg)
 	b.ready(p, 1)
 	b.produce(200)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
 		t.Error(err)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -58,7 +57,7 @@ func TestBlocks(t *testing.T) {
 		b.produce(1500)
 		cfg := config()
 		_, stop := b.start(cfg)
-		waitFor(t, "some of the input is committed", 20*time.Second, func() bool {
+		waitFor(t, "some of the input is committed", func() bool {
 			return gathered(t, cfg.Metrics, "odradek_records_consumed_total") > 500
 		})
 		stop(errors.New("killed"))

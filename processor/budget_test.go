@@ -7,7 +7,6 @@ import (
 	"math"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -51,7 +50,7 @@ func TestStateBudget(t *testing.T) {
 	p, stop := b.start(cfg)
 	for i := range 5 {
 		b.produceKeys(400*i, 400, 8)
-		waitFor(t, "all is committed", 20*time.Second, func() bool {
+		waitFor(t, "all is committed", func() bool {
 			n := int64(0)
 			for _, s := range p.Status() {
 				n += s.Committed
@@ -65,7 +64,7 @@ func TestStateBudget(t *testing.T) {
 	}
 	for i := range 3 { // every partition has records after the others have grown
 		b.produceKeys(3000+20*i, 20, 1)
-		waitFor(t, "all is committed", 20*time.Second, func() bool {
+		waitFor(t, "all is committed", func() bool {
 			n := int64(0)
 			for _, s := range p.Status() {
 				n += s.Committed
@@ -88,7 +87,7 @@ func TestRestoreWithinBudget(t *testing.T) {
 	b := newBench(t, 2)
 	b.produceKeys(0, 1500, 8)
 	p, stop := b.start(b.config("one"))
-	waitFor(t, "all is committed", 20*time.Second, func() bool {
+	waitFor(t, "all is committed", func() bool {
 		n := int64(0)
 		for _, s := range p.Status() {
 			n += s.Committed
@@ -110,11 +109,11 @@ func TestRestoreWithinBudget(t *testing.T) {
 		}
 	}
 	p, stop = b.start(cfg)
-	waitFor(t, "restored", 20*time.Second, p.Ready)
+	waitFor(t, "restored", p.Ready)
 	// What is left of an evicted series until then is about 350 bytes.
 	bytes1, all := stateBytes(p)
 	b.produceKeys(1500, 10, 2)
-	waitFor(t, "all is committed", 20*time.Second, func() bool {
+	waitFor(t, "all is committed", func() bool {
 		n := int64(0)
 		for _, s := range p.Status() {
 			n += s.Committed

@@ -42,7 +42,7 @@ func TestGrownTopic(t *testing.T) {
 		} else {
 			b.run(config())
 		}
-		wctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		wctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if err := b.c.Admin().WaitCommitted(wctx, "g", b.input); err != nil {
 			t.Fatal(err)

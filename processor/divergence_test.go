@@ -51,7 +51,7 @@ func (b *bench) truncated(at int64) (asked *atomic.Int64) {
 
 // runRefused runs a processor until it refuses.
 func (b *bench) runRefused(cfg Config) *RefusedError {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	p, err := New(ctx, cfg)
 	if err == nil {
@@ -95,7 +95,7 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 	if running {
 		ended := make(chan *RefusedError, 1)
 		go func() { ended <- b.runRefused(config()) }()
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
 			t.Fatal(err)
@@ -178,9 +178,9 @@ func TestLeaderMovesCleanly(t *testing.T) {
 		b.produce(200)
 		cfg := b.config("one")
 		p, stop := b.start(cfg)
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		waitFor(t, "ready", 20*time.Second, func() bool { return len(p.Status()) == 1 && p.Ready() })
+		waitFor(t, "ready", func() bool { return len(p.Status()) == 1 && p.Ready() })
 		for range 3 {
 			if err := b.c.Fake.MoveTopicPartition(b.input, 0, (b.c.Fake.LeaderFor(b.input, 0)+1)%3); err != nil {
 				t.Fatal(err)
@@ -242,7 +242,7 @@ func TestUncleanElection(t *testing.T) {
 	tp := kafkatest.TP{Topic: b.input}
 	committed := func(offset int64) {
 		t.Helper()
-		waitFor(t, "the input is committed", 90*time.Second, func() bool {
+		waitFor(t, "the input is committed", func() bool {
 			offs, err := c.Admin().Offsets(ctx, group, true)
 			return err == nil && offs[tp].Offset == offset
 		})
@@ -260,7 +260,7 @@ func TestUncleanElection(t *testing.T) {
 	stop(nil)
 	c.NodeByID(first).Kill()
 	must(c.NodeByID(second).Start(ctx))
-	waitFor(t, "the second replica leads", time.Minute, func() bool {
+	waitFor(t, "the second replica leads", func() bool {
 		ps, err := c.Admin().Partitions(ctx, b.input)
 		return err == nil && ps[0].Leader == second
 	})

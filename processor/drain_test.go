@@ -67,7 +67,7 @@ func TestDrainWritesAllState(t *testing.T) {
 			_, stop := b.start(cfg)
 			for range 20 { // a light load: cycles stay small, and with them what a partition adds to one
 				b.manySeries(400, partitions)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
 					t.Fatal(err)
 				}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"odradek/processor/kafkatest"
 	"odradek/processor/state/rules"
@@ -51,7 +50,7 @@ func TestEvery(t *testing.T) {
 		cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"}},
 			Order: rules.Order{Every: every * 1000, Aggregates: []string{"max"}}})
 		p, stop := b.start(cfg)
-		waitFor(t, "all is committed", 20*time.Second, func() bool {
+		waitFor(t, "all is committed", func() bool {
 			l := p.Status()
 			return len(l) == 1 && l[0].Running && l[0].Committed >= int64(b.n)
 		})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"odradek/detectors"
 	"odradek/detectors/discord"
@@ -51,7 +50,7 @@ func TestGaps(t *testing.T) {
 			Order: rules.Order{MaxGap: rules.OwnGap, BySeries: true}})
 		cfg.Mappings.State.Detectors[0].Detector, cfg.Mappings.State.Detectors[0].Stride = method, stride
 		p, stop := b.start(cfg)
-		waitFor(t, "all is committed", 20*time.Second, func() bool {
+		waitFor(t, "all is committed", func() bool {
 			l := p.Status()
 			return len(l) == 1 && l[0].Running && l[0].Committed >= int64(b.n)
 		})

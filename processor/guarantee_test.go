@@ -26,7 +26,7 @@ func TestOtherGuarantee(t *testing.T) {
 			<-dead // the process is gone
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, _, stop := b.startWith(cfg)
 	b.produce(300)

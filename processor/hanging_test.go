@@ -22,7 +22,7 @@ import (
 // A worker that starts ends the group's as they were decided, its own before it writes anything, and no others.
 func TestHanging(t *testing.T) {
 	b, cfg := newKafkaBench(t, 2, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	old, err := kgo.NewClient(kgo.SeedBrokers(b.c.Brokers...), kgo.MaxVersions(kversion.V2_8_0()))
 	must(t, err)
@@ -63,7 +63,7 @@ func TestHanging(t *testing.T) {
 		rp.Records = batch.Seal(0, producer, epoch, 0, true)[record.SizePrefix:]
 		rt.Topic, rt.Partitions = topic, append(rt.Partitions, rp)
 		req.Topics = append(req.Topics, rt)
-		waitFor(t, "a record is accepted", 20*time.Second, func() bool { // the configuration takes a moment
+		waitFor(t, "a record is accepted", func() bool { // the configuration takes a moment
 			res, err := req.RequestWith(ctx, old)
 			return err == nil && res.Topics[0].Partitions[0].ErrorCode == 0
 		})
@@ -88,7 +88,7 @@ func TestHanging(t *testing.T) {
 		return got
 	}
 	ended := func() []string { return log.with("a hanging transaction was ended as its coordinator had decided") }
-	waitFor(t, "all of the group have ended", time.Minute, func() bool { return len(ended()) == len(want) })
+	waitFor(t, "all of the group have ended", func() bool { return len(ended()) == len(want) })
 	time.Sleep(2 * time.Second) // two more looks
 	if lines := ended(); len(lines) != len(want) {
 		t.Errorf("ended: %q", lines)

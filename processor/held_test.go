@@ -27,14 +27,14 @@ func TestHeldOffset(t *testing.T) {
 	var log logBuffer
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	p, _ := b.start(cfg)
-	waitFor(t, "not ready for the open transaction", 20*time.Second, func() bool {
+	waitFor(t, "not ready for the open transaction", func() bool {
 		err := p.NotReady()
 		return err != nil && strings.Contains(err.Error(), "an open transaction has held a committed offset for") &&
 			strings.Contains(err.Error(), b.input+"/0")
 	})
-	waitFor(t, "the way out in the log", 20*time.Second, func() bool { return len(log.lines("find-hanging --broker-id")) > 0 })
+	waitFor(t, "the way out in the log", func() bool { return len(log.lines("find-hanging --broker-id")) > 0 })
 	if err := dead.Abort(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "ready", 20*time.Second, func() bool { return p.Ready() && p.Status()[0].Committed == 100 })
+	waitFor(t, "ready", func() bool { return p.Ready() && p.Status()[0].Committed == 100 })
 }

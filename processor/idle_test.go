@@ -74,7 +74,7 @@ func (b *bench) silences() (opened, closed int) {
 // quiet waits until the samples of an idle partition are scored and its series silent.
 func (b *bench) quiet(p *Processor, committed int64, silent int) {
 	b.t.Helper()
-	waitFor(b.t, "the tail is scored, and all series are silent", time.Minute, func() bool {
+	waitFor(b.t, "the tail is scored, and all series are silent", func() bool {
 		l := p.Status()
 		opened, closed := b.silences()
 		return len(l) == 1 && l[0].Committed == committed && l[0].Held == 0 && opened-closed == silent
@@ -119,7 +119,7 @@ func TestIdlePartition(t *testing.T) {
 		lastAt = -1 // the first hand-over follows
 		stop(nil)
 		p, stop = b.start(cfg)
-		waitFor(t, "it runs again", time.Minute, func() bool { l := p.Status(); return len(l) == 1 && l[0].Running })
+		waitFor(t, "it runs again", func() bool { l := p.Status(); return len(l) == 1 && l[0].Running })
 		stop(errors.New("crash"))
 		p, stop = b.start(cfg)
 		b.quiet(p, 60, 5)

@@ -26,7 +26,7 @@ func TestNotReadyWithoutBrokers(t *testing.T) {
 	cfg.Metrics.WatchReady(p.NotReady)
 	ready := func(what string) {
 		t.Helper()
-		waitFor(t, what+": ready and all committed", 20*time.Second, func() bool {
+		waitFor(t, what+": ready and all committed", func() bool {
 			n := int64(0)
 			for _, s := range p.Status() {
 				n += s.Committed
@@ -58,7 +58,7 @@ func TestNotReadyWithoutBrokers(t *testing.T) {
 	mend := cut(int16(kmsg.Fetch))
 	time.Sleep(50 * time.Millisecond) // an answer under way
 	b.produce(100)
-	waitFor(t, "not ready without answers to fetches", 10*time.Second, func() bool { return !p.Ready() })
+	waitFor(t, "not ready without answers to fetches", func() bool { return !p.Ready() })
 	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "no fetch has been answered") {
 		t.Errorf("not ready: %v", err)
 	}
@@ -73,7 +73,7 @@ func TestNotReadyWithoutBrokers(t *testing.T) {
 
 	// Nothing is answered for longer than the session.
 	mend = cut(int16(kmsg.Fetch), int16(kmsg.Heartbeat), int16(kmsg.JoinGroup), int16(kmsg.FindCoordinator))
-	waitFor(t, "the partitions are lost", 10*time.Second, func() bool { return len(p.Status()) == 0 })
+	waitFor(t, "the partitions are lost", func() bool { return len(p.Status()) == 0 })
 	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "not in the group") {
 		t.Errorf("not ready: %v", err)
 	}
@@ -88,7 +88,7 @@ func TestSpareMemberIsReady(t *testing.T) {
 	b.produce(10)
 	p, _ := b.start(b.config("one"))
 	q, _ := b.start(b.config("two"))
-	waitFor(t, "both are ready", 20*time.Second, func() bool {
+	waitFor(t, "both are ready", func() bool {
 		return p.Ready() && q.Ready() && len(p.Status())+len(q.Status()) == 1
 	})
 }
@@ -104,7 +104,7 @@ func TestEndsAreKnown(t *testing.T) {
 	lags := func(m *metrics.Metrics) [2]float64 {
 		return [2]float64{gathered(t, m, "odradek_consumer_lag_records"), gathered(t, m, "odradek_high_watermark_lag_records")}
 	}
-	waitFor(t, "all is committed", 10*time.Second, func() bool {
+	waitFor(t, "all is committed", func() bool {
 		l := p.Status()
 		return len(l) == 1 && l[0].Committed == 100 && l[0].Lag == 0
 	})
@@ -117,7 +117,7 @@ func TestEndsAreKnown(t *testing.T) {
 	if err := txn.Write(context.Background(), rec, rec, rec); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the high watermark is past the open transaction", 10*time.Second, func() bool { return lags(cfg.Metrics) == [2]float64{0, 3} })
+	waitFor(t, "the high watermark is past the open transaction", func() bool { return lags(cfg.Metrics) == [2]float64{0, 3} })
 	stop(nil)
 
 	// Restored while nothing answers fetches: the lag is known all the same.
@@ -132,7 +132,7 @@ func TestEndsAreKnown(t *testing.T) {
 	p, stop = b.start(cfg)
 	cfg.Metrics.Watch(p.Status)
 	// with the marker
-	waitFor(t, "the lag of a partition that is restored", 10*time.Second, func() bool { return lags(cfg.Metrics) == [2]float64{4, 4} })
+	waitFor(t, "the lag of a partition that is restored", func() bool { return lags(cfg.Metrics) == [2]float64{4, 4} })
 	if p.Ready() {
 		t.Error("ready while it restores")
 	}

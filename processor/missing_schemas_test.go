@@ -106,7 +106,7 @@ func (b *bench) letters() (values [][]byte) {
 
 func (b *bench) committed(p *Processor, offset int64) {
 	b.t.Helper()
-	waitFor(b.t, fmt.Sprintf("offset %d is committed", offset), 20*time.Second, func() bool {
+	waitFor(b.t, fmt.Sprintf("offset %d is committed", offset), func() bool {
 		l := p.Status()
 		return len(l) == 1 && l[0].Running && l[0].Committed >= offset
 	})
@@ -119,7 +119,7 @@ func TestLaggingRegistry(t *testing.T) {
 	b.produce(50)
 	b.framed(9)
 	p, stop := r.start(b, time.Minute, nil)
-	waitFor(t, "the partition is held for the schema", 10*time.Second, func() bool {
+	waitFor(t, "the partition is held for the schema", func() bool {
 		l := p.Status()
 		return len(l) == 1 && l[0].Hold == heldForSchema && r.requests(9) > 1
 	})
@@ -182,7 +182,7 @@ func TestReplayAsksNobody(t *testing.T) {
 		}
 	}
 	restored := func() (s []byte) {
-		waitFor(t, "the restored state is exported", 10*time.Second, func() bool {
+		waitFor(t, "the restored state is exported", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			s, state = state, nil
@@ -199,7 +199,7 @@ func TestReplayAsksNobody(t *testing.T) {
 
 	r.set(func() { r.down, r.asked = true, map[int]int{} })
 	p, stop = r.start(b, time.Minute, export)
-	waitFor(t, "it is ready while the registry is down", 10*time.Second, p.Ready)
+	waitFor(t, "it is ready while the registry is down", p.Ready)
 	if n := r.requests(9); n > 0 {
 		t.Errorf("the replay has asked the registry %d times", n)
 	}
@@ -209,7 +209,7 @@ func TestReplayAsksNobody(t *testing.T) {
 	// Now the registry has it. What was a dead letter stays one; what comes is read.
 	r.set(func() { r.down, r.has[9] = false, true })
 	p, stop = r.start(b, time.Minute, export)
-	waitFor(t, "it is ready again", 10*time.Second, p.Ready)
+	waitFor(t, "it is ready again", p.Ready)
 	if with := restored(); !bytes.Equal(with, without) || bytes.Contains(with, []byte("framed")) {
 		t.Errorf("the restored state has changed with the registry: %d and %d bytes", len(without), len(with))
 	}
@@ -220,7 +220,7 @@ func TestReplayAsksNobody(t *testing.T) {
 
 	// The withdrawal is a decision, too.
 	p, stop = r.start(b, time.Minute, export)
-	waitFor(t, "it is ready once more", 10*time.Second, p.Ready)
+	waitFor(t, "it is ready once more", p.Ready)
 	if !bytes.Contains(restored(), []byte("framed")) {
 		t.Error("the record that was read after the decision is not in the restored state")
 	}

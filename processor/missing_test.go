@@ -38,7 +38,7 @@ func (b *bench) remake(topic string, partitions int) {
 // allCommitted waits until all of the input is committed.
 func (b *bench) allCommitted(group string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := b.c.Admin().WaitCommitted(ctx, group, b.input); err != nil {
 		b.t.Fatal(err)
@@ -152,8 +152,8 @@ func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
 	b.remake(scores, 0)
 	began := time.Now()
 	b.produce(1000)
-	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("an output topic was deleted")) == 1 })
-	waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
+	waitFor(t, "a line", func() bool { return len(log.with("an output topic was deleted")) == 1 })
+	waitFor(t, "not ready", func() bool { return !p.Ready() })
 	t.Logf("a line and not ready %v after the topic was deleted", time.Since(began))
 	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "output topic "+scores+" does not exist any more") {
 		t.Errorf("NotReady: %v", err)
@@ -166,7 +166,7 @@ func outputDeleted(t *testing.T, b *bench, cfg Config, d deletion) {
 	close(create)
 	began = time.Now()
 	b.allCommitted(group)
-	waitFor(t, "ready", 30*time.Second, p.Ready)
+	waitFor(t, "ready", p.Ready)
 	t.Logf("all committed and ready %v after it could be created", time.Since(began))
 	complete := deleted // from here on all scores are in the new topic
 	if d.busy {
@@ -223,8 +223,8 @@ func TestChangelogDeleted(t *testing.T) {
 	b.ready(p, 2)
 	changelog := cfg.Changelog(b.input)
 	b.remake(changelog, 0)
-	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("a changelog was deleted")) == 1 })
-	waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
+	waitFor(t, "a line", func() bool { return len(log.with("a changelog was deleted")) == 1 })
+	waitFor(t, "not ready", func() bool { return !p.Ready() })
 	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), changelog) {
 		t.Errorf("NotReady: %v", err)
 	}
@@ -234,8 +234,8 @@ func TestChangelogDeleted(t *testing.T) {
 	if err := b.client.Admin.CreateTopic(context.Background(), changelog, 2, 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("the changelog exists again, without the state")) == 1 })
-	waitFor(t, "ready", 30*time.Second, p.Ready)
+	waitFor(t, "a line", func() bool { return len(log.with("the changelog exists again, without the state")) == 1 })
+	waitFor(t, "ready", p.Ready)
 }
 
 // TestOutputNarrower: an output topic is deleted and created again with fewer partitions. The worker is not ready until the
@@ -251,13 +251,13 @@ func TestOutputNarrower(t *testing.T) {
 	b.allCommitted("g")
 	b.ready(p, 1)
 	b.remake("scores", 1)
-	waitFor(t, "a line", 30*time.Second, func() bool { return len(log.with("fewer partitions than before")) == 1 })
-	waitFor(t, "not ready", 30*time.Second, func() bool { return !p.Ready() })
+	waitFor(t, "a line", func() bool { return len(log.with("fewer partitions than before")) == 1 })
+	waitFor(t, "not ready", func() bool { return !p.Ready() })
 	b.produce(300)
 	if err := b.client.Admin.CreatePartitions(context.Background(), "scores", 3); err != nil {
 		t.Fatal(err)
 	}
 	b.allCommitted("g")
-	waitFor(t, "ready", 30*time.Second, p.Ready)
+	waitFor(t, "ready", p.Ready)
 	stop(nil)
 }

@@ -103,7 +103,7 @@ func TestFaultsNameTheTopic(t *testing.T) {
 						ended = make(chan error, 1)
 						go func() { ended <- p.Run(ctx) }()
 						over := false
-						waitFor(t, "a message", time.Minute, func() bool {
+						waitFor(t, "a message", func() bool {
 							select {
 							case err = <-ended:
 								over = true

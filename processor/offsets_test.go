@@ -97,7 +97,7 @@ func TestOffsetsDuringRebalance(t *testing.T) {
 	}
 	defer other.Close()
 	one, stopOne := worker(b.client)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
 		t.Fatal(err)

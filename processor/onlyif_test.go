@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/processor/state/rules"
 )
@@ -19,7 +18,7 @@ func TestOnlyIf(t *testing.T) {
 		cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"},
 			OnlyIf: `id != "s3" && a >= 2`}})
 		p, stop := b.start(cfg)
-		waitFor(t, "all is committed", 20*time.Second, func() bool {
+		waitFor(t, "all is committed", func() bool {
 			l := p.Status()
 			return len(l) == 1 && l[0].Running && l[0].Committed >= int64(b.n)
 		})
@@ -77,7 +76,7 @@ func TestComputedNulls(t *testing.T) {
 	cfg := b.reread(rules.Reading{Decoding: rules.Decoding{Format: "json", Key: "id", Time: "at", TimeUnit: "ms", Fields: []string{"a"},
 		Series: true, Computed: []string{`a=id == "s3" ? dyn(null) : b`}}})
 	p, stop := b.start(cfg)
-	waitFor(t, "all is committed", 20*time.Second, func() bool {
+	waitFor(t, "all is committed", func() bool {
 		l := p.Status()
 		return len(l) == 1 && l[0].Running && l[0].Committed >= int64(b.n)
 	})

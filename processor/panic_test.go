@@ -77,7 +77,7 @@ func TestPanicOfOnePartition(t *testing.T) {
 				cfg := config("g")
 				log := cfg.capture()
 				p, stop := b.start(cfg)
-				waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
+				waitFor(t, "a quarantine", func() bool { return len(quarantined(p)) > 0 })
 				b.produceTo(0, 30)
 				b.produceTo(2, 30)
 				if err := b.waitCommittedBut("g", 1); err != nil {

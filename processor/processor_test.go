@@ -149,7 +149,7 @@ func (b *bench) run(cfg Config) []metrics.PartitionStatus {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	wctx, wcancel := context.WithTimeout(ctx, time.Minute)
+	wctx, wcancel := context.WithTimeout(ctx, patience)
 	defer wcancel()
 	for (len(p.Status()) == 0 || !p.Ready()) && wctx.Err() == nil {
 		time.Sleep(5 * time.Millisecond)
@@ -166,7 +166,7 @@ func (b *bench) run(cfg Config) []metrics.PartitionStatus {
 		if err != nil {
 			b.t.Fatalf("Run: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		b.t.Fatal("Run does not drain")
 	}
 	return status

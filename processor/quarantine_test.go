@@ -128,7 +128,7 @@ func head(r *kafkatest.Record, name string) string {
 
 // waitCommittedBut waits until a group has committed all of the input but one partition.
 func (b *bench) waitCommittedBut(group string, partition int32) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ends, err := b.c.Admin().Ends(ctx, b.input, kafka.Latest)
 	if err != nil {
@@ -241,7 +241,7 @@ func TestQuarantine(t *testing.T) {
 				t.Logf("%+v\n%s", p.Status(), strings.Join(log.with(), "\n"))
 			}
 		})
-		waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) == 1 })
+		waitFor(t, "a quarantine", func() bool { return len(quarantined(p)) == 1 })
 		s := quarantined(p)[0]
 		if s.Partition != 1 || s.Quarantine.Reason != Unreadable || s.Quarantine.Offset != at {
 			t.Errorf("%s owner: partition %d in quarantine: %+v; want 1 at %d", owner, s.Partition, s.Quarantine, at)
@@ -253,12 +253,12 @@ func TestQuarantine(t *testing.T) {
 			t.Fatal(err)
 		}
 		ends[1] = at // what comes before the place is committed
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := b.c.Admin().WaitCommittedTo(ctx, "g", b.input, ends); err != nil {
 			t.Errorf("%s owner: %v", owner, err)
 		}
-		waitFor(t, "ready and not stalled", 10*time.Second, func() bool { return p.Ready() && p.Stalled(0) == nil })
+		waitFor(t, "ready and not stalled", func() bool { return p.Ready() && p.Stalled(0) == nil })
 		if lines := log.with("level=ERROR"); len(lines) != 1 {
 			t.Errorf("%s owner: lines of level ERROR: %q", owner, lines)
 		}
@@ -300,7 +300,7 @@ func TestQuarantineReasons(t *testing.T) {
 			cfg.ReplayLimit = time.Nanosecond // state in every cycle
 			log := cfg.capture()
 			p, stop := b.start(cfg)
-			waitFor(t, "a quarantine", 20*time.Second, func() bool {
+			waitFor(t, "a quarantine", func() bool {
 				b.produceTo(1, 1) // a later cycle has the state of an earlier one
 				return len(quarantined(p)) > 0
 			})

@@ -23,7 +23,7 @@ func TestOneLineForAnAssignment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cfg := b.config("")
 	log := cfg.capture()

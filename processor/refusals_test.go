@@ -60,7 +60,7 @@ func TestRefusedOutput(t *testing.T) {
 				cfg.Guarantee, cfg.TransactionTimeout = guarantee, time.Second
 				log := cfg.capture()
 				p, stop := b.start(cfg)
-				waitFor(t, "a quarantine", time.Minute, func() bool { return len(quarantined(p)) > 0 })
+				waitFor(t, "a quarantine", func() bool { return len(quarantined(p)) > 0 })
 				b.produceDead("more", 20, 0, 2)
 				if err := b.waitCommittedBut("g", 1); err != nil {
 					t.Error(err)
@@ -100,14 +100,9 @@ func TestRefusedOutputOfAll(t *testing.T) {
 	cfg := b.config("")
 	log := cfg.capture()
 	p, stop := b.start(cfg)
-	waitFor(
-		t,
-		"the topic is to blame",
-		20*time.Second,
-		func() bool { return len(log.with("the topic refuses the output of every partition")) > 0 },
-	)
+	waitFor(t, "the topic is to blame", func() bool { return len(log.with("the topic refuses the output of every partition")) > 0 })
 	fault.Remove()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
 		t.Error(err)
@@ -185,7 +180,7 @@ func TestCopiesHaveTheTimeOfWriting(t *testing.T) {
 // a topic that takes records of any time has one three hours ahead and one of ten days ago, which cannot be read.
 func TestRefusedByKafka(t *testing.T) {
 	b, cfg := newKafkaBench(t, 3, map[string]string{"cleanup.policy": "compact"}, "message.timestamp.after.max.ms", "9223372036854775807")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var recs []kafkatest.Record
 	for p, at := range []time.Duration{3 * time.Hour, 0, -240 * time.Hour} {
@@ -197,7 +192,7 @@ func TestRefusedByKafka(t *testing.T) {
 	_, err := b.c.ProduceAcked(ctx, recs)
 	must(t, err)
 	p, stop := b.start(cfg)
-	waitFor(t, "a quarantine", time.Minute, func() bool { return len(quarantined(p)) > 0 })
+	waitFor(t, "a quarantine", func() bool { return len(quarantined(p)) > 0 })
 	must(t, b.c.Admin().WaitCommittedTo(ctx, cfg.Group, b.input, map[int32]int64{0: 21, 2: 21}))
 	if q := quarantined(p); len(q) != 1 || q[0].Partition != 1 || q[0].Quarantine.Reason != Refused {
 		t.Errorf("in quarantine: %+v; want partition 1, refused", q)

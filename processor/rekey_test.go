@@ -5,7 +5,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -100,12 +99,12 @@ func TestRefusedRekeyed(t *testing.T) {
 	front, scoring := keyed(b.config(""))
 	p, stop := b.start(front)
 	_, stopScoring := b.start(scoring)
-	waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
+	waitFor(t, "a quarantine", func() bool { return len(quarantined(p)) > 0 })
 	b.produceTo(0, 50)
 	if err := b.waitCommittedBut(front.Group, 1); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := b.c.Admin().WaitCommitted(ctx, "g", "rekey"); err != nil {
 		t.Error(err)

@@ -160,7 +160,7 @@ func TestReadingsInSequence(t *testing.T) {
 				}
 			}
 			p, stop := b.start(cfg)
-			waitFor(t, "all is committed", 20*time.Second, func() bool {
+			waitFor(t, "all is committed", func() bool {
 				l := p.Status()
 				return len(l) == 1 && l[0].Running && l[0].Committed >= int64(b.n)
 			})

@@ -141,7 +141,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err = p.Run(ctx)
 	var refused *RefusedError

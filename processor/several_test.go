@@ -33,7 +33,7 @@ func TestSwitchedToSeveral(t *testing.T) {
 			var err error
 			select {
 			case err = <-ended:
-			case <-time.After(time.Minute):
+			case <-time.After(patience):
 				t.Fatal("it runs", stop())
 			}
 			for _, want := range []string{b.input + "/0", "everything up to offset 300 is scored", "readings_field", "series_fields",

@@ -196,7 +196,7 @@ func TestStartCommitted(t *testing.T) {
 			p, _, stop = b.startWith(cfg())
 			b.ready(p, partitions)
 			b.produce(50)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := b.c.Admin().WaitCommitted(ctx, cfg().Group, b.input); err != nil {
 				t.Fatal(err)

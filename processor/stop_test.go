@@ -62,7 +62,7 @@ func (b *bench) operated() Config {
 func (b *bench) paused(p *Processor, at int64) metrics.PartitionStatus {
 	b.t.Helper()
 	var s metrics.PartitionStatus
-	waitFor(b.t, "the partition is paused", time.Minute, func() bool {
+	waitFor(b.t, "the partition is paused", func() bool {
 		q := quarantined(p)
 		if len(q) != 1 || q[0].Committed != at {
 			return false
@@ -97,7 +97,7 @@ func TestStopAbove(t *testing.T) {
 	if err := p.Stalled(0); err != nil {
 		t.Errorf("a restart would help nobody: %v", err)
 	}
-	waitFor(t, "the other partition is committed", time.Minute, func() bool { return p.Status()[1].Committed == 50 })
+	waitFor(t, "the other partition is committed", func() bool { return p.Status()[1].Committed == 50 })
 	stop(errors.New("crash"))
 
 	cfg.Metrics = b.config("").Metrics
@@ -120,7 +120,7 @@ func TestStopAbove(t *testing.T) {
 	p, _ = b.start(cfg)
 	b.paused(p, 43)
 	b.say(43, 60)
-	waitFor(t, "the partition is committed", time.Minute, func() bool { return p.Status()[0].Committed == 103 })
+	waitFor(t, "the partition is committed", func() bool { return p.Status()[0].Committed == 103 })
 	if n := len(b.dead()); n != 30 || !p.Ready() {
 		t.Errorf("%d dead letters in the end, want 30; %v", n, p.NotReady())
 	}
@@ -178,7 +178,7 @@ func TestStopAboveUnreadableBatch(t *testing.T) {
 		t.Errorf("%d dead letters, want none", n)
 	}
 	b.say(7, 0)
-	waitFor(t, "the partition is committed", time.Minute, func() bool { return p.Status()[0].Committed == 22 })
+	waitFor(t, "the partition is committed", func() bool { return p.Status()[0].Committed == 22 })
 	if dead := b.dead(); len(dead) != 1 {
 		t.Errorf("%d dead letters, want one of the whole batch", len(dead))
 	}
@@ -203,7 +203,7 @@ func TestStopAboveOfMissingSchema(t *testing.T) {
 		t.Errorf("%d dead letters, want 1", n)
 	}
 	b.say(11, 20)
-	waitFor(t, "the partition is committed", time.Minute, func() bool { return p.Status()[0].Committed == 23 })
+	waitFor(t, "the partition is committed", func() bool { return p.Status()[0].Committed == 23 })
 	if n := len(b.dead()); n != 3 {
 		t.Errorf("%d dead letters, want 3", n)
 	}

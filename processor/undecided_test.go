@@ -25,7 +25,7 @@ func TestUndecided(t *testing.T) {
 	}{
 		{"made again", true, func(b *bench, p *Processor, other string) {
 			must(b.t, b.c.Admin().DeleteTopic(b.t.Context(), other))
-			waitFor(b.t, "the partition is dropped", 20*time.Second, func() bool { return len(p.Status()) == 1 })
+			waitFor(b.t, "the partition is dropped", func() bool { return len(p.Status()) == 1 })
 			must(b.t, b.c.Admin().CreateTopic(b.t.Context(), other, 1, 1, nil))
 		}, 0, "worker state reset"},
 		{"retention", false, func(b *bench, _ *Processor, other string) {
@@ -76,7 +76,7 @@ func TestUndecided(t *testing.T) {
 			var stop func(error)
 			if tc.running {
 				p, stop = b.start(cfg)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				for state := int64(0); state < 10; { // until its changelog has some of it
 					in(other, 20)
@@ -99,9 +99,9 @@ func TestUndecided(t *testing.T) {
 					t.Log(strings.Join(log.with(), "\n"))
 				}
 			})
-			waitFor(t, "a quarantine", 20*time.Second, func() bool { return len(quarantined(p)) > 0 })
+			waitFor(t, "a quarantine", func() bool { return len(quarantined(p)) > 0 })
 			in(b.input, 100)
-			waitFor(t, "the other topic goes on", 20*time.Second, func() bool {
+			waitFor(t, "the other topic goes on", func() bool {
 				return slices.ContainsFunc(p.Status(), func(s metrics.PartitionStatus) bool { return s.Topic == b.input && s.Committed == 400 })
 			})
 			if q := quarantined(p); len(q) != 1 || q[0].TP() != (kafka.TP{Topic: other, Partition: tc.at}) ||
@@ -133,7 +133,7 @@ func TestAllUndecided(t *testing.T) {
 	_, ended, _ := b.startWith(cfg)
 	select {
 	case err = <-ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the worker does not end")
 	}
 	var all RefusedErrors

@@ -107,7 +107,7 @@ func (e *emulated) close() string {
 // until waits until what is on the screen is right, or a minute has passed, and returns it.
 func (e *emulated) until(t *testing.T, what string, right func(lines []string) bool) []string {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		lines := e.lines()
 		if right(lines) {
 			return lines

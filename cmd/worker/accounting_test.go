@@ -42,7 +42,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 		"ODRADEK_HTTP_ADDR="+addr, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTORS=change",
 		"ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
 		"ODRADEK_DETECTOR_CHANGE_KEYS=!sensor-00007", "ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=5s", "ODRADEK_DUPLICATES=drop")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	recs, err := c.Admin().ReadAll(ctx, topic, true)
 	if err != nil {

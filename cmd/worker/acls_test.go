@@ -23,7 +23,7 @@ var aclKinds = map[kafka.Resource]kmsg.ACLResourceType{kafka.ResourceTopic: kmsg
 // setACL allows, or no longer allows, what a says.
 func setACL(t *testing.T, c *kafkatest.Cluster, user string, a *admin.ACL, allow bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	pattern := kmsg.ACLResourcePatternTypeLiteral
 	if a.Prefix {
@@ -88,7 +88,7 @@ func TestACLs(t *testing.T) {
 		t.Helper()
 		var code int
 		var said string
-		for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			term, out, _ := console(f.settings()...)
 			if code = term.check(t.Context(), []string{"-online"}); code == want {
 				return
@@ -113,7 +113,7 @@ func TestACLs(t *testing.T) {
 	w := f.start("least")
 	defer w.kill()
 	w.waitReady(t)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	if code := w.drain(t); code != exitOK {
 		t.Errorf("drain ended with %d", code)
 	}

@@ -54,7 +54,7 @@ func TestBacktestInterrupted(t *testing.T) {
 			c.Fake.SleepControl(func() {
 				select {
 				case <-quiet:
-				case <-time.After(time.Minute):
+				case <-time.After(patience):
 				}
 			})
 		}
@@ -71,7 +71,7 @@ func TestBacktestInterrupted(t *testing.T) {
 	must(t, cmd.Start())
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if info, err := os.Stat(scores); err == nil && info.Size() > 0 {
 			break
 		}
@@ -83,7 +83,7 @@ func TestBacktestInterrupted(t *testing.T) {
 	must(t, cmd.Process.Signal(syscall.SIGINT))
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		_ = cmd.Process.Kill()
 		<-done
 		t.Fatalf("the backtest goes on: %s", out.String())
@@ -131,7 +131,7 @@ func (d *deleting) Read(ctx context.Context, send func(int, *backtest.Share) err
 // the other partition is read to its end.
 func TestBacktestOfExpiringOffsets(t *testing.T) {
 	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		const each, left = 30_000, 1000
 		input := c.Topic(t, "in", 2)

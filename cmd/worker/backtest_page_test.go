@@ -49,7 +49,7 @@ func testBacktestOfPage(t *testing.T, more string) {
 	if rekey {
 		environ = append(environ, more, "ODRADEK_LATENESS=1m")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	get := func(path string, answer any) int {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)

@@ -146,7 +146,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	must(t, err)
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	must(t, c.Admin().CreateTopic(ctx, input, partitions, 0, nil))
 	rows := backtestRows(t, 6000)
@@ -268,7 +268,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 // reaches the brokers, and what -to-topic publishes is what the worker has published.
 func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []string, input, dir string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	env := append([]string{"KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "SCHEMA_REGISTRY_URL=" + f.registry, "MAX_FUTURE=0s"}, common...)
 	var writes atomic.Int64

@@ -92,7 +92,7 @@ func TestBadInput(t *testing.T) {
 		f := newFleet(t, c, input, input+"-g", "SCHEMA_REGISTRY_GRACE=500ms")
 		w := f.start("w")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.waitCounted(t, nil)
 		if err := c.Admin().WaitStable(ctx, f.group+"-dlq"); err != nil {
 			t.Fatal(err)
@@ -167,8 +167,8 @@ func TestRekey(t *testing.T) {
 		f := newFleet(t, c, input, input+"-g", "REKEY=true", "MISSING=hold", "LATENESS=10000s", "DETECTORS=level")
 		w := f.start("w")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		f.waitDone()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := c.Admin().WaitCommitted(ctx, f.group, f.group+"-rekey"); err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestRekey(t *testing.T) {
 		if _, err := c.ProduceAcked(context.Background(), flush); err != nil {
 			t.Fatal(err)
 		}
-		f.waitDone(time.Minute)
+		f.waitDone()
 		if err := c.Admin().WaitCommitted(ctx, f.group, f.group+"-rekey"); err != nil {
 			t.Fatal(err)
 		}

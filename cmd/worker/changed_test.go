@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/cmd/internal/config"
 	"odradek/detectors/seedtest"
@@ -40,7 +39,7 @@ func TestChangedSetting(t *testing.T) {
 	refused := func(name string, env []string, want ...string) {
 		t.Helper()
 		w := f.start(name, env...)
-		if code := w.exit(t, 30*time.Second); code != exitRefused {
+		if code := w.exit(t); code != exitRefused {
 			t.Errorf("%s: exit code %d, want %d", name, code, exitRefused)
 		}
 		end := strings.Join(w.lines("worker ended"), "")

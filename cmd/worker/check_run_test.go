@@ -22,14 +22,14 @@ import (
 func (f *fleet) refusal(name string, env ...string) (refusal string, code int) {
 	f.t.Helper()
 	w := f.start(name, env...)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if lines := w.lines("trying again"); len(lines) > 0 {
 			w.kill()
 			return lines[0], -1
 		}
 		select {
 		case <-w.done:
-			return strings.Join(w.lines("worker ended"), "\n"), w.exit(f.t, time.Second)
+			return strings.Join(w.lines("worker ended"), "\n"), w.exit(f.t)
 		default:
 		}
 		if code, _ := w.get("/readyz"); code == http.StatusOK {
@@ -87,7 +87,7 @@ func TestCheckAndRunAgree(t *testing.T) {
 		produce(b, 300)
 		w := b.start("before")
 		w.waitReady(b.t)
-		b.waitDone(time.Minute)
+		b.waitDone()
 		w.drain(b.t)
 	}
 	raw := func(b *bed, n int, value string) {

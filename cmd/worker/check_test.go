@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -101,7 +100,7 @@ func TestCheckOnline(t *testing.T) { everyCluster(t, testCheckOnline) }
 
 func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := checkFixture(t, c)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	expect := func(what string, wantCode int, environ []string, want ...string) {
 		t.Helper()
@@ -193,7 +192,7 @@ func TestCheckPermissions(t *testing.T) {
 			grant(kmsg.ACLResourceTypeTopic, "g-dlq", kmsg.ACLOperationDescribe),
 			grant(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationDescribe)),
 	}})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, topic := range []string{"in", "hidden", "g-dlq"} {
 		if err := c.Admin().CreateTopic(ctx, topic, 2, 1, nil); err != nil {

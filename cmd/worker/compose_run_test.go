@@ -74,7 +74,7 @@ func (c *container) start(t *testing.T) {
 
 // exec is `docker compose exec`: another command in the same environment.
 func (c *container) exec(args ...string) (code int, out string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := c.img.command(ctx, c.mapped(environOf(c.s)), c.mapped(args)...)
 	b, err := cmd.CombinedOutput()
@@ -91,9 +91,9 @@ func (c *container) healthy() bool {
 	return code == 0
 }
 
-func (c *container) waitHealthy(t *testing.T, limit time.Duration) {
+func (c *container) waitHealthy(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(limit); !c.healthy(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); !c.healthy(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s does not become healthy: %v", c.name, c.s.HealthCheck.Test)
 		}
@@ -268,7 +268,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	generator.start(t)
-	generator.waitHealthy(t, 20*time.Second)
+	generator.waitHealthy(t)
 	if code, out := workers[0].exec("check", "-online"); code != exitOK {
 		t.Errorf("check -online: exit %d:\n%s", code, out)
 	}

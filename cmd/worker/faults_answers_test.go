@@ -38,7 +38,7 @@ func TestBrokersAnswerErrors(t *testing.T) {
 	}
 	wait := func(key kmsg.Key, err *kerr.Error, h *kfake.FaultHandle) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(o.ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(o.ctx, patience)
 		defer cancel()
 		if h.Wait(ctx, 1) != nil {
 			t.Fatalf("no worker has sent a %s to answer %s for 20 s", key.Name(), err.Message)

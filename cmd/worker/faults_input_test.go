@@ -45,7 +45,7 @@ func (o *ordeal) gauge(w *child, name string) map[string]float64 {
 func (o *ordeal) waitNoLag(w *child, n int) {
 	o.t.Helper()
 	var lag map[string]float64
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		lag = o.gauge(w, "consumer_lag_records")
 		left := n
 		for _, v := range lag {
@@ -75,7 +75,7 @@ func TestRegistryOutage(t *testing.T) {
 		w := o.start("first")
 		w.waitReady(t)
 		o.produce(500)
-		o.waitDone(recovery)
+		o.waitDone()
 		// unknown makes a record of a schema that no worker has seen.
 		unknown := func(i int) kafkatest.Record {
 			t.Helper()
@@ -93,12 +93,12 @@ func TestRegistryOutage(t *testing.T) {
 			t.Helper()
 			registry.Stop()
 			o.produce(300)
-			o.waitDone(recovery)
+			o.waitDone()
 			at := o.write(rec)[0].Offset
 			o.produce(300)
 			ends, err := c.Admin().Ends(o.ctx, o.input, kafkatest.HighWatermark)
 			must(t, err)
-			ctx, cancel := context.WithTimeout(o.ctx, recovery)
+			ctx, cancel := context.WithTimeout(o.ctx, patience)
 			defer cancel()
 			must(t, c.Admin().WaitCommittedTo(ctx, o.group, o.input, map[int32]int64{0: at, 1: ends[1]}))
 			o.pause(time.Second, 2*time.Second)
@@ -113,13 +113,13 @@ func TestRegistryOutage(t *testing.T) {
 		}
 		hold(unknown(1))
 		must(t, registry.Start(o.ctx))
-		o.waitDone(recovery)
+		o.waitDone()
 		hold(unknown(2))
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("drain while held ended with %d", code)
 		}
 		w = o.start("second")
-		w.waitLogged(t, "ODRADEK_SCHEMA_REGISTRY_URL", 20*time.Second)
+		w.waitLogged(t, "ODRADEK_SCHEMA_REGISTRY_URL")
 		must(t, registry.Start(o.ctx))
 		w.waitReady(t)
 		o.produce(300)
@@ -138,10 +138,10 @@ func TestRestoreHeld(t *testing.T) {
 	second.waitReady(t)
 	o.waitMembers(2)
 	o.produce(1000)
-	o.waitDone(recovery)
+	o.waitDone()
 	c.RegistryServer.Stop()
 	first.kill()
-	second.waitLogged(t, "partition held, the schema registry", 20*time.Second)
+	second.waitLogged(t, "partition held, the schema registry")
 	began := time.Now()
 	if code := second.drain(t); code != exitOK {
 		t.Errorf("drained with %d", code)
@@ -192,7 +192,7 @@ func TestAbortedInput(t *testing.T) {
 			transaction(false)
 		}
 		w.waitReady(t)
-		o.waitDone(recovery)
+		o.waitDone()
 		o.waitNoLag(w, partitions)
 		w.kill()
 		w = o.start("third", "INSTANCE_ID=one") // restores up to offsets that are no records
@@ -245,13 +245,13 @@ func TestPartitionsGrow(t *testing.T) {
 		rekeyed := newFleet(t, c, o.input, o.input+"-rekeyed", "REKEY=true", "LATENESS=1m")
 		rw := rekeyed.start("rekeyed")
 		rw.waitReady(t)
-		rekeyed.waitDone(recovery)
-		o.waitDone(recovery)
+		rekeyed.waitDone()
+		o.waitDone()
 		must(t, c.Admin().AddPartitions(o.ctx, o.input, 4))
 		o.produce(500)
 		refused := func(w *child) {
 			t.Helper()
-			if code := w.exit(t, recovery); code != exitRefused || !w.logged("worker state reset") {
+			if code := w.exit(t); code != exitRefused || !w.logged("worker state reset") {
 				b, _ := os.ReadFile(w.log)
 				t.Errorf("%s ended with %d, want %d and the command that decides:\n%s", w.name, code, exitRefused, b)
 			}
@@ -259,7 +259,7 @@ func TestPartitionsGrow(t *testing.T) {
 		// The group's leader looks at the partition counts twice a minute, and whenever
 		// it joins.
 		o.remove("")
-		running.waitLogged(t, "partition quarantined", recovery)
+		running.waitLogged(t, "partition quarantined")
 		if code := running.drain(t); code != exitOK || !running.logged("worker state reset") {
 			t.Errorf("the worker that ran drained with %d", code)
 		}
@@ -271,13 +271,13 @@ func TestPartitionsGrow(t *testing.T) {
 		}
 		w := o.start("after")
 		w.waitReady(t)
-		o.waitDone(recovery)
+		o.waitDone()
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("the worker after the reset drained with %d", code)
 		}
 
 		rekeyed.remove("")
-		rekeyed.waitDone(recovery)
+		rekeyed.waitDone()
 		if code := rw.drain(t); code != exitOK {
 			t.Errorf("the worker that keys anew drained with %d", code)
 		}
@@ -295,7 +295,7 @@ func TestOffsetsLostWhileRunning(t *testing.T) {
 		lose := func() (start int64) {
 			t.Helper()
 			o.produce(500)
-			o.waitDone(recovery)
+			o.waitDone()
 			must(t, w.cmd.Process.Signal(syscall.SIGSTOP))
 			time.Sleep(300 * time.Millisecond) // no fetch waits at the broker any more
 			o.produce(1000)
@@ -307,17 +307,17 @@ func TestOffsetsLostWhileRunning(t *testing.T) {
 			return start
 		}
 		first := lose()
-		o.waitDone(recovery)
+		o.waitDone()
 		if !w.logged("offset lost") || scrape(t, w.http)[fmt.Sprintf(`odradek_lost_offsets_total{partition="0",topic=%q}`, o.input)] != 400 {
 			t.Error("the gap of 400 offsets is not told")
 		}
 		o.produce(500)
-		o.waitDone(recovery)
+		o.waitDone()
 		w.kill()
 		w = o.start("again", "INSTANCE_ID=one") // what was emptied is a state like any other
 		w.waitReady(t)
 		second := lose()
-		if code := w.exit(t, recovery); code != exitRefused || !w.logged("ODRADEK_OFFSET_LOST") {
+		if code := w.exit(t); code != exitRefused || !w.logged("ODRADEK_OFFSET_LOST") {
 			t.Errorf("exit code %d, want %d and a word of ODRADEK_OFFSET_LOST", code, exitRefused)
 		}
 		got, doubled := o.scores()
@@ -354,7 +354,7 @@ func TestTopicMadeAnew(t *testing.T) {
 		refused := func(name, setting string) {
 			t.Helper()
 			w := o.start(name)
-			if code := w.exit(t, recovery); code != exitRefused || !w.logged(setting) {
+			if code := w.exit(t); code != exitRefused || !w.logged(setting) {
 				b, _ := os.ReadFile(w.log)
 				t.Errorf("%s ended with %d, want %d and %s:\n%s", name, code, exitRefused, setting, b)
 			}
@@ -363,7 +363,7 @@ func TestTopicMadeAnew(t *testing.T) {
 		o.produce(500)
 		w := o.start("before")
 		w.waitReady(t)
-		o.waitDone(recovery)
+		o.waitDone()
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("drained with %d", code)
 		}
@@ -380,7 +380,7 @@ func TestTopicMadeAnew(t *testing.T) {
 		refused("past-the-end", "ODRADEK_OFFSET_LOST")
 		w = o.start("after", "OFFSET_LOST=earliest")
 		w.waitReady(t)
-		for end := time.Now().Add(recovery); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 			offs, err := c.Admin().Offsets(o.ctx, o.group, true)
 			must(t, err)
 			if offs[tp].Offset == 100 {
@@ -451,10 +451,10 @@ func TestLowLimits(t *testing.T) {
 		must(t, err)
 		o.write(kafkatest.Record{Topic: o.input, Partition: -1, Key: []byte("sensor-001"), Value: body})
 		o.produce(500)
-		o.waitDone(recovery)
+		o.waitDone()
 		must(t, c.Admin().SetTopicConfig(o.ctx, o.group+"-scores", map[string]string{"max.message.bytes": "1200"}))
 		o.produce(3000)
-		o.waitDone(recovery)
+		o.waitDone()
 
 		dead := o.deadLetters()
 		for i := range dead {

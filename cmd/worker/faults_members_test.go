@@ -54,7 +54,7 @@ func (o *ordeal) resume(w *child) {
 // waitMembers waits until the group is stable with n members.
 func (o *ordeal) waitMembers(n int) {
 	o.t.Helper()
-	ctx, cancel := context.WithTimeout(o.ctx, recovery)
+	ctx, cancel := context.WithTimeout(o.ctx, patience)
 	defer cancel()
 	if _, err := o.c.Admin().WaitGroup(ctx, o.group, n, o.input); err != nil {
 		o.t.Fatal(err)
@@ -126,7 +126,7 @@ func TestRebalanceStorm(t *testing.T) {
 		o.goesOn("the storm")
 		for _, w := range left {
 			// One that was told to leave before its first instruction had no handler yet.
-			if code := w.exit(t, recovery); code != exitOK && (code != -1 || w.began()) {
+			if code := w.exit(t); code != exitOK && (code != -1 || w.began()) {
 				t.Errorf("%s left with %d", w.name, code)
 			}
 		}
@@ -172,7 +172,7 @@ func TestMembersRemoved(t *testing.T) {
 		f := wire.disturb(kmsg.TxnOffsetCommit, held)
 		wire.wait(kmsg.TxnOffsetCommit, f)
 		o.remove("static")
-		for end := time.Now().Add(recovery); static.count(`msg="joined the group"`) < 2; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); static.count(`msg="joined the group"`) < 2; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the static member that was removed does not come back")
 			}

@@ -118,7 +118,7 @@ func (w *wire) wait(key kmsg.Key, f *tear) {
 	w.t.Helper()
 	select {
 	case <-f.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		w.t.Fatalf("no worker has sent a %s for 20 s", key.Name())
 	}
 }
@@ -330,7 +330,7 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 		o.produce(200)
 		o.pause(100*time.Millisecond, 200*time.Millisecond)
 	}
-	o.waitDone(recovery)
+	o.waitDone()
 	w.kill()
 	changelog := config.ChangelogName(o.group+"-", o.input)
 	recs, err := c.Admin().ReadAll(o.ctx, changelog, true)
@@ -379,7 +379,7 @@ func TestRestoredDuringRecovery(t *testing.T) {
 		wire.wait(kmsg.TxnOffsetCommit, offsets)
 		wire.wait(kmsg.InitProducerID, beginning)
 		close(listing.free)
-		for end := time.Now().Add(recovery); w.count("msg=restored") < 2; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); w.count("msg=restored") < 2; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the second partition is not restored")
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
@@ -64,7 +63,7 @@ func TestMutes(t *testing.T) { everyCluster(t, testMutes) }
 func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_THRESHOLD=fixed:1.8")
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	do := func(command func(terminal) func(context.Context, []string) int, args ...string) string {
 		t.Helper()
@@ -127,7 +126,7 @@ func TestLearn(t *testing.T) { eachCluster(t, testLearn) }
 func testLearn(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_THRESHOLD=fixed:1.8", "ODRADEK_LEARN_FROM=1")
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	do := func(command func(terminal) func(context.Context, []string) int, args ...string) (out, errs string) {
 		t.Helper()

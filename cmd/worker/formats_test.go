@@ -118,7 +118,7 @@ func TestFormats(t *testing.T) {
 			f := newFleet(t, c, input, input+"-g", "FORMAT="+format.setting, "MISSING=hold")
 			w := f.start("w")
 			w.waitReady(t)
-			f.waitDone(time.Minute)
+			f.waitDone()
 			w.waitCounted(t, nil)
 			if code := w.drain(t); code != exitOK {
 				t.Errorf("%s: drain ended with %d", format.name, code)

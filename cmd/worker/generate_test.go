@@ -75,7 +75,7 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	}
 	t.Log(errs)
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	recs, err := c.Admin().ReadAll(ctx, topic, true)
 	if err != nil || len(recs) != total {

@@ -496,7 +496,7 @@ func goldenWorkers(t *testing.T, env []string, newSource func(t *testing.T, regi
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	const input, group = "in", "golden"
 	if err := c.Admin().CreateTopic(ctx, input, 1, 0, nil); err != nil {
@@ -538,7 +538,7 @@ func goldenWorkers(t *testing.T, env []string, newSource func(t *testing.T, regi
 		if err := c.Admin().ProduceBatch(ctx, input, 0, source.step(t, input)); err != nil {
 			t.Fatal(err)
 		}
-		f.waitDone(30 * time.Second)
+		f.waitDone()
 	}
 	if code := w.drain(t); code != exitOK {
 		t.Fatalf("the last worker ended with %d", code)

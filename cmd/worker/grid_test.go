@@ -168,7 +168,7 @@ func TestGridBadInput(t *testing.T) {
 	must(t, err)
 	w := f.start("w")
 	w.waitReady(t)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	scrape := w.waitCounted(t, map[string]string{"consumed": fmt.Sprint(len(recs))})
 	if !strings.Contains(scrape, `odradek_decode_errors_total{reason="outside_grid",topic="in"} 4`) ||
 		!strings.Contains(scrape, `odradek_decode_errors_total{reason="bad_count",topic="in"} 5`) {
@@ -258,7 +258,7 @@ func TestGridChanges(t *testing.T) {
 	}
 	f.add(recs, "before")
 	w := f.start("after", "DETECTOR_EVEN_WINDOW=56")
-	if code := w.exit(t, time.Minute); code != exitRefused {
+	if code := w.exit(t); code != exitRefused {
 		t.Errorf("the worker ended with %d, want %d", code, exitRefused)
 	}
 	if !w.logged("ODRADEK_DETECTOR_EVEN_WINDOW") {

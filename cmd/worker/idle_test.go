@@ -30,7 +30,7 @@ func allSilent(t *testing.T, c *kafkatest.Cluster, settings ...string) {
 	t.Helper()
 	topic, environ := stateFixture(t, c)
 	environ = append(environ, append(settings, "ODRADEK_IDLE_AFTER=500ms", "ODRADEK_SILENCE=2s")...)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	silent := func() int {
 		t.Helper()

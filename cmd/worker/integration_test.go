@@ -105,7 +105,7 @@ func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, 
 // copy, which differ where the original has offsets without a committed record.
 func copied(t *testing.T, c *kafkatest.Cluster, input string) (*kafkatest.Cluster, map[kafkatest.TP]map[int64]int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	must(t, c.Admin().WaitStable(ctx, input))
 	original, err := c.Admin().ReadAll(ctx, input, true)
@@ -147,7 +147,7 @@ func undisturbedFleet(t *testing.T, c *kafkatest.Cluster, input string, env ...s
 	f = newFleet(t, fake, input, input+"-undisturbed", env...)
 	w := f.start("undisturbed")
 	w.waitReady(t)
-	f.waitDone(2 * time.Minute)
+	f.waitDone()
 	if code := w.drain(t); code != exitOK {
 		t.Fatalf("the undisturbed worker ended with %d", code)
 	}
@@ -212,7 +212,7 @@ func TestKilledAtRandom(t *testing.T) {
 				victim.waitReady(t)
 			}
 		}
-		f.waitDone(3 * time.Minute)
+		f.waitDone()
 		got, doubled := f.scores()
 		if len(doubled) > 0 {
 			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
@@ -235,13 +235,13 @@ func TestFailpoints(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := f.start(point, "TEST_FAILPOINT="+point)
-			if code := w.exit(t, time.Minute); code != -1 {
+			if code := w.exit(t); code != -1 {
 				t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
 			}
 		}
 		w := f.start("last")
 		w.waitReady(t)
-		f.waitDone(2 * time.Minute)
+		f.waitDone()
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("drain ended with %d", code)
 		}
@@ -266,12 +266,12 @@ func TestOffsetsFirstIsCaught(t *testing.T) {
 		}
 		f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only", "STATE_LOST=reset")
 		w := f.start("broken", "TEST_BROKEN=offsets-first", "TEST_FAILPOINT=offsets-first:1")
-		if code := w.exit(t, time.Minute); code != -1 {
+		if code := w.exit(t); code != -1 {
 			t.Fatalf("the broken worker ended with %d, not by SIGKILL", code)
 		}
 		w = f.start("next")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.drain(t)
 		got, _ := f.scores()
 		missing := 0
@@ -300,13 +300,13 @@ func TestAtLeastOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := f.start(point, "TEST_FAILPOINT="+point)
-			if code := w.exit(t, time.Minute); code != -1 {
+			if code := w.exit(t); code != -1 {
 				t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
 			}
 		}
 		w := f.start("last")
 		w.waitReady(t)
-		f.waitDone(2 * time.Minute)
+		f.waitDone()
 		w.drain(t)
 		got, doubled := f.scores()
 		compare(t, "at least once", undisturbed(t, c, input), got)
@@ -330,10 +330,10 @@ func TestFence(t *testing.T) {
 			}
 		}
 		second := f.start("second")
-		if code := first.exit(t, time.Minute); code != exitFenced {
+		if code := first.exit(t); code != exitFenced {
 			t.Errorf("the fenced worker ended with %d, want %d", code, exitFenced)
 		}
-		f.waitDone(time.Minute)
+		f.waitDone()
 		second.drain(t)
 		got, doubled := f.scores()
 		if len(doubled) > 0 {
@@ -367,7 +367,7 @@ func TestDrain(t *testing.T) {
 		if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 2000)); err != nil {
 			t.Fatal(err)
 		}
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.waitCounted(t, nil)
 		w.drain(t)
 		got, doubled := f.scores()
@@ -410,7 +410,7 @@ func accounted(scrape string) error {
 // counted it.
 func (c *child) waitCounted(t *testing.T, want map[string]string) string {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		_, scrape := c.get("/metrics")
 		err := accounted(scrape)
 		for name, value := range want {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/detectors/knn"
 	"odradek/detectors/seedtest"
@@ -62,7 +61,7 @@ func testLargeWindow(t *testing.T, c *kafkatest.Cluster) {
 			calls++
 			return
 		}
-		f.waitDone(3 * time.Minute) // before the shorter wait of killJoinLeave
+		f.waitDone() // before the shorter wait of killJoinLeave
 	})
 	still, offsets := undisturbedFleet(t, c, input, env...)
 	compare(t, "large windows", original(t, still, offsets), got)

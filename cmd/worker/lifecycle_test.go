@@ -40,7 +40,7 @@ func (f *fleet) anomalies() []published {
 // anomaliesOf reads a topic of anomalies.
 func (f *fleet) anomaliesOf(topic string) []published {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := f.c.Admin().WaitStable(ctx, topic); err != nil {
 		f.t.Fatalf("%s does not become stable: %v", topic, err)
@@ -183,7 +183,7 @@ func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []pub
 	f := newFleet(t, fake, input, input+"-calm", env...)
 	w := f.start("calm")
 	w.waitReady(t)
-	f.waitDone(2 * time.Minute)
+	f.waitDone()
 	if code := w.drain(t); code != exitOK {
 		t.Fatalf("the undisturbed worker ended with %d", code)
 	}
@@ -251,7 +251,7 @@ func TestLivesUnderKills(t *testing.T) {
 				workers[v].waitReady(t)
 			}
 		}
-		f.waitDone(3 * time.Minute)
+		f.waitDone()
 		for _, w := range workers {
 			w.waitReady(t)
 			if code := w.drain(t); code != exitOK {
@@ -342,13 +342,13 @@ func TestLivesAtLeastOnce(t *testing.T) {
 			_, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 2500))
 			must(t, err)
 			w := f.start(point, "TEST_FAILPOINT="+point)
-			if code := w.exit(t, time.Minute); code != -1 {
+			if code := w.exit(t); code != -1 {
 				t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
 			}
 		}
 		w := f.start("last")
 		w.waitReady(t)
-		f.waitDone(2 * time.Minute)
+		f.waitDone()
 		w.drain(t)
 		got, repeats := once(f.anomalies())
 		noFaults(t, "lives", lifeFaults(got))
@@ -438,8 +438,8 @@ func TestLivesRekeyed(t *testing.T) {
 			workers[v].kill()
 			workers[v] = f.start(fmt.Sprintf("w%d-%d", v, i), fmt.Sprintf("INSTANCE_ID=w%d", v))
 		}
-		f.waitDone(2 * time.Minute)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		f.waitDone()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		must(t, c.Admin().WaitCommitted(ctx, f.group, f.group+"-rekey"))
 		for _, w := range workers {

@@ -257,7 +257,7 @@ func TestNAB(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.waitDone(3 * time.Minute)
+		f.waitDone()
 		got, doubled := f.scores()
 		if len(doubled) > 0 {
 			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])

@@ -24,7 +24,7 @@ func testPageOfGroup(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	addr := freeAddr(t)
 	environ = append(environ, "ODRADEK_DETECTOR_CHANGE_THRESHOLD=fixed:1.8", "ODRADEK_PAGE_ADDR="+addr, "ODRADEK_PAGE_TOKEN="+token)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ask := func(method, path, body string, answer any) int {
 		t.Helper()

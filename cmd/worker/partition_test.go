@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
@@ -114,7 +113,7 @@ func TestWindowOfAPartition(t *testing.T) {
 		if 4*found < planted { // outliers among the first samples have no score, and for a while they are neighbours of the next
 			t.Errorf("%d of %d outliers found", found, planted)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		letters, err := c.Admin().ReadAll(ctx, f.group+"-dlq", true)
 		must(t, err)

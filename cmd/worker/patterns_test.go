@@ -51,13 +51,13 @@ func TestTopicPatterns(t *testing.T) {
 		a.waitReady(t)
 		b := f.start("b", soon)
 		b.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		// Two more, one of another shape.
 		must(t, c.Admin().CreateTopic(ctx, second, 2, 0, nil))
 		must(t, c.Admin().CreateTopic(ctx, wide, 2, 0, nil))
 		f.also = []string{second, wide}
 		produce(plain, second, wide)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		code, out := runCheck(t, f.settings())
 		out = strings.Join(strings.Fields(out), " ")
 		for _, want := range []string{"ok topic " + wide + " 2 partitions", "read by mapping W, matches " + prefix + "-*",
@@ -85,15 +85,15 @@ func TestTopicPatterns(t *testing.T) {
 		must(t, c.Admin().DeleteTopic(ctx, second))
 		f.also = []string{wide}
 		produce(plain, wide)
-		f.waitDone(2 * time.Minute)
+		f.waitDone()
 		gone := "gone=[" + second + "]"
-		for end := time.Now().Add(time.Minute); !a.logged(gone) && !b.logged(gone); {
+		for end := time.Now().Add(patience); !a.logged(gone) && !b.logged(gone); {
 			if time.Sleep(50 * time.Millisecond); time.Now().After(end) {
 				t.Fatal("no worker has noticed that a topic was deleted")
 			}
 		}
 		produce(plain, wide)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		for _, w := range []*child{a, b} {
 			w.waitReady(t)
 			if code := w.drain(t); code != exitOK {

@@ -251,7 +251,7 @@ func TestReadingsBadInput(t *testing.T) {
 	f := newFleet(t, c, input, input+"-g", append(slices.Clone(batchSettings), "LATENESS=0s", "MAX_JUMP=0s", "MAX_FUTURE=24h")...)
 	w := f.start("w")
 	w.waitReady(t)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	w.waitCounted(t, map[string]string{"consumed": "22", "further_samples": "26", "missing": "4", "dead_lettered": "7"})
 	dead, err := c.Admin().ReadAll(context.Background(), f.group+"-dlq", true)
 	must(t, err)
@@ -284,7 +284,7 @@ func TestReadingsBadInput(t *testing.T) {
 		t.Errorf("numbers of samples: %v", numbers)
 	}
 	plain := f.start("plain", slices.Concat([]string{"READINGS_FIELD="}, singleSettings(), []string{"STATE_MISMATCH=reset", "LATENESS=0s"})...)
-	if code := plain.exit(t, time.Minute); code != exitRefused || !plain.logged("worker state reset") ||
+	if code := plain.exit(t); code != exitRefused || !plain.logged("worker state reset") ||
 		!plain.logged("ODRADEK_READINGS_FIELD") {
 		t.Errorf("state of other samples: exit code %d, want %d and a word of ODRADEK_READINGS_FIELD", code, exitRefused)
 	}
@@ -322,7 +322,7 @@ func TestReadingsOfSeries(t *testing.T) {
 		"SERIES_FIELDS=points.a,points.b", "MAX_JUMP=10m", "DETECTORS=level", "DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=4")
 	w := f.start("w")
 	w.waitReady(t)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	w.waitCounted(t, map[string]string{"further_samples": "100", "missing": "60"})
 	if code := w.drain(t); code != exitOK {
 		t.Errorf("drain ended with %d", code)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
@@ -45,7 +44,7 @@ func TestReload(t *testing.T) {
 			t.Helper()
 			write(level)
 			must(t, w.cmd.Process.Signal(syscall.SIGHUP))
-			w.waitLogged(t, "changed settings were taken up", time.Minute)
+			w.waitLogged(t, "changed settings were taken up")
 		}
 		produce := func(i int) {
 			t.Helper()
@@ -57,26 +56,26 @@ func TestReload(t *testing.T) {
 		produce(0)
 		f, calm := fleetOf(input+"-g"), fleetOf(input+"-calm")
 		w, one := f.start("first"), calm.start("calm")
-		f.waitDone(time.Minute)
-		calm.waitDone(time.Minute)
+		f.waitDone()
+		calm.waitDone()
 		reload(w, after)
 		must(t, one.cmd.Process.Signal(syscall.SIGHUP))
-		one.waitLogged(t, "changed settings were taken up", time.Minute)
+		one.waitLogged(t, "changed settings were taken up")
 		produce(1)
-		f.waitDone(time.Minute)
-		calm.waitDone(time.Minute)
+		f.waitDone()
+		calm.waitDone()
 		w.kill()
 		w = f.start("killed", "TEST_FAILPOINT=before-end")
 		produce(2)
-		w.exit(t, time.Minute)
+		w.exit(t)
 		w = f.start("last")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
-		calm.waitDone(time.Minute)
+		f.waitDone()
+		calm.waitDone()
 
 		write(strings.Replace(after, "window: 16", "window: 20", 1))
 		must(t, w.cmd.Process.Signal(syscall.SIGHUP))
-		w.waitLogged(t, "settings were not taken up", time.Minute)
+		w.waitLogged(t, "settings were not taken up")
 		if said := strings.Join(w.lines("settings were not taken up"), ""); !strings.Contains(said, "ODRADEK_DETECTOR_LEVEL_WINDOW: 16 -> 20") ||
 			!strings.Contains(said, `a_restart_empties="scores and progress of detector level"`) {
 			t.Errorf("the log says %s", said)
@@ -90,7 +89,7 @@ func TestReload(t *testing.T) {
 		}
 		write(before)
 		w = f.start("other")
-		w.waitLogged(t, otherwise, time.Minute)
+		w.waitLogged(t, otherwise)
 		if said := w.lines(otherwise); !strings.Contains(said[0], "detectors=level") {
 			t.Errorf("the log says %s", said)
 		}

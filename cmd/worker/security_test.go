@@ -34,7 +34,7 @@ func TestSecurity(t *testing.T) {
 				"KAFKA_SASL_MECHANISM="+mech, "KAFKA_USERNAME="+u.Name)
 			w := f.start("good", "KAFKA_PASSWORD_FILE="+secret)
 			w.waitReady(t)
-			f.waitDone(time.Minute)
+			f.waitDone()
 			if code := w.drain(t); code != exitOK {
 				t.Errorf("%s: drain ended with %d", mech, code)
 			}
@@ -42,7 +42,7 @@ func TestSecurity(t *testing.T) {
 				t.Errorf("%s: %d scores, %d doubled", mech, len(got), len(doubled))
 			}
 			w = f.start("bad", "KAFKA_PASSWORD=wrong")
-			if code := w.exit(t, 30*time.Second); code != exitFailed || !w.logged("ODRADEK_KAFKA_PASSWORD") && !w.logged("ODRADEK_KAFKA_USERNAME") {
+			if code := w.exit(t); code != exitFailed || !w.logged("ODRADEK_KAFKA_PASSWORD") && !w.logged("ODRADEK_KAFKA_USERNAME") {
 				b, _ := os.ReadFile(w.log)
 				t.Errorf("%s: a wrong password ended with %d and:\n%s", mech, code, b)
 			}
@@ -51,14 +51,14 @@ func TestSecurity(t *testing.T) {
 		f := newFleet(t, c, input, input+"-mtls", mutual...)
 		w := f.start("mtls", "KAFKA_TLS_CERT_FILE="+s.CertFile, "KAFKA_TLS_KEY_FILE="+s.KeyFile)
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.drain(t)
 		if got, _ := f.scores(); len(got) == 0 {
 			t.Error("mutual TLS: no scores")
 		}
 		// A certificate that nobody trusts, and none where one is asked for.
 		w = f.start("untrusting", "KAFKA_TLS_CA_FILE="+s.CertFile, "KAFKA_TLS_CERT_FILE="+s.CertFile, "KAFKA_TLS_KEY_FILE="+s.KeyFile)
-		if code := w.exit(t, 30*time.Second); code != exitFailed || !w.logged("ODRADEK_KAFKA_TLS") {
+		if code := w.exit(t); code != exitFailed || !w.logged("ODRADEK_KAFKA_TLS") {
 			b, _ := os.ReadFile(w.log)
 			t.Errorf("an unknown authority ended with %d and:\n%s", code, b)
 		}
@@ -78,7 +78,7 @@ func TestStartFaults(t *testing.T) {
 	t.Run("configuration", func(t *testing.T) {
 		f := newFleet(t, c, input, input+"-a")
 		w := f.start("w", "LATENESS=soon", "DETECTORS=x", "DETECTOR_X_OP=magic", "STRAT=latest") //nolint:misspell // the fault that is looked for
-		if code := w.exit(t, 10*time.Second); code != exitUsage {
+		if code := w.exit(t); code != exitUsage {
 			t.Errorf("exit code %d, want %d", code, exitUsage)
 		}
 		for _, name := range []string{"ODRADEK_LATENESS", "ODRADEK_DETECTOR_X_OP", "ODRADEK_START"} {
@@ -102,7 +102,7 @@ func TestStartFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.waitReady(t)
-		f.waitDone(30 * time.Second)
+		f.waitDone()
 		w.drain(t)
 	})
 	t.Run("missing topic", func(t *testing.T) {
@@ -146,20 +146,20 @@ func TestOffsetsLost(t *testing.T) {
 		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=one", "REPLAY_LIMIT=100ms")
 		w := f.start("first")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.drain(t)
 		produce()
 		if err := c.Admin().DeleteRecords(ctx, input, 0, 800); err != nil {
 			t.Fatal(err)
 		}
 		w = f.start("refuses")
-		if code := w.exit(t, 30*time.Second); code != exitRefused || !w.logged("ODRADEK_OFFSET_LOST") {
+		if code := w.exit(t); code != exitRefused || !w.logged("ODRADEK_OFFSET_LOST") {
 			b, _ := os.ReadFile(w.log)
 			t.Errorf("exit code %d, want %d and a word of ODRADEK_OFFSET_LOST:\n%s", code, exitRefused, b)
 		}
 		w = f.start("earliest", "OFFSET_LOST=earliest")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		if _, scrape := w.get("/metrics"); !strings.Contains(scrape, "odradek_lost_offsets_total") || !w.logged("offset lost") {
 			t.Error("the gap is not told")
 		}
@@ -167,7 +167,7 @@ func TestOffsetsLost(t *testing.T) {
 		produce()
 		w = f.start("again") // what was emptied is a state like any other
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.drain(t)
 		if _, doubled := f.scores(); len(doubled) > 0 {
 			t.Errorf("%d scores doubled", len(doubled))

@@ -66,7 +66,7 @@ func TestLate(t *testing.T) {
 		}
 		w = f.start("w")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.waitCounted(t, nil)
 		w.drain(t)
 		got, doubled := f.scores()
@@ -88,7 +88,7 @@ func TestLate(t *testing.T) {
 		f2 := newFleet(t, c, ordered, ordered+"-g", "MISSING=hold")
 		w2 := f2.start("ordered")
 		w2.waitReady(t)
-		f2.waitDone(time.Minute)
+		f2.waitDone()
 		w2.drain(t)
 		want, _ := f2.scores()
 		have, n := by(got), 0
@@ -130,18 +130,18 @@ func TestChangedDetector(t *testing.T) {
 		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=one")
 		w := f.start("first")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.drain(t)
 		before, _ := f.scores()
 		produce()
 		w = f.start("refuses", "DETECTOR_CHANGE_RANK=2")
-		if code := w.exit(t, 30*time.Second); code != exitRefused || !w.logged("ODRADEK_STATE_MISMATCH") {
+		if code := w.exit(t); code != exitRefused || !w.logged("ODRADEK_STATE_MISMATCH") {
 			b, _ := os.ReadFile(w.log)
 			t.Errorf("exit code %d, want %d and a word of ODRADEK_STATE_MISMATCH:\n%s", code, exitRefused, b)
 		}
 		w = f.start("resets", "DETECTOR_CHANGE_RANK=2", "STATE_MISMATCH=reset")
 		w.waitReady(t)
-		f.waitDone(time.Minute)
+		f.waitDone()
 		w.drain(t)
 		all, doubled := f.scores()
 		if len(doubled) > 0 {
@@ -201,7 +201,7 @@ func TestStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.waitDone(time.Minute)
+			f.waitDone()
 			w.drain(t)
 			got, _ := f.scores()
 			lowest := int64(math.MaxInt64)
@@ -229,7 +229,7 @@ func TestScoresMode(t *testing.T) {
 	f := newFleet(t, c, input, input+"-a", "SCORES=anomalous", "DETECTOR_CHANGE_THRESHOLD=fixed:0.5", "DETECTOR_LEVEL_THRESHOLD=fixed:3")
 	w := f.start("w")
 	w.waitReady(t)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	w.drain(t)
 	want := map[scoreID]scored{}
 	for id, s := range all {
@@ -245,7 +245,7 @@ func TestScoresMode(t *testing.T) {
 	f = newFleet(t, c, input, input+"-n", "SCORES=none")
 	w = f.start("w")
 	w.waitReady(t)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	if code := w.drain(t); code != exitOK {
 		t.Errorf("drain ended with %d", code)
 	}

@@ -44,8 +44,8 @@ func TestShadowMode(t *testing.T) {
 			_, err := c.ProduceAcked(ctx, parts[i])
 			must(t, err)
 			if done {
-				f.waitDone(time.Minute)
-				calm.waitDone(time.Minute)
+				f.waitDone()
+				calm.waitDone()
 			}
 		}
 		// reload changes the mode in all workers, between two records of each partition: everything before is committed.
@@ -56,7 +56,7 @@ func TestShadowMode(t *testing.T) {
 				must(t, w.cmd.Process.Signal(syscall.SIGHUP))
 			}
 			for _, w := range workers {
-				w.waitLogged(t, "SHADOW: "+map[string]string{"true": "false -> true", "false": "true -> false"}[shadow], time.Minute)
+				w.waitLogged(t, "SHADOW: "+map[string]string{"true": "false -> true", "false": "true -> false"}[shadow])
 			}
 		}
 
@@ -68,7 +68,7 @@ func TestShadowMode(t *testing.T) {
 		a.kill()
 		a = f.start("a-killed", "INSTANCE_ID=a", "TEST_FAILPOINT=before-end")
 		produce(2, false)
-		a.exit(t, time.Minute)
+		a.exit(t)
 		a = f.start("a-again", "INSTANCE_ID=a")
 		a.waitReady(t)
 		b := f.start("b", "INSTANCE_ID=b")
@@ -93,7 +93,7 @@ func TestShadowMode(t *testing.T) {
 				}
 			}
 			got := -1.0
-			for end := time.Now().Add(10 * time.Second); got != float64(n) && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			for end := time.Now().Add(patience); got != float64(n) && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 				counts := scrape(t, one.http) // again, as a commit is seen before it is counted
 				got = 0
 				for _, kind := range []string{"open", "update", "close"} {
@@ -152,7 +152,7 @@ func TestShadowMode(t *testing.T) {
 		w.waitReady(t)
 		must(t, os.WriteFile(file, []byte("detectors:\n  level: {op: zscore, window: 16, shadow: true}\n"), 0o600))
 		must(t, w.cmd.Process.Signal(syscall.SIGHUP))
-		w.waitLogged(t, "settings were not taken up", time.Minute)
+		w.waitLogged(t, "settings were not taken up")
 		if said := strings.Join(w.lines("settings were not taken up"), ""); !strings.Contains(said, "LEVEL_SHADOW: false -> true") {
 			t.Errorf("the log says %s", said)
 		}

@@ -25,7 +25,7 @@ func TestMissingInputTopic(t *testing.T) {
 		f := newFleet(t, c, missing, input+"-g")
 		began := time.Now()
 		w := f.start("w")
-		if code := w.exit(t, 20*time.Second); code != exitFailed {
+		if code := w.exit(t); code != exitFailed {
 			t.Errorf("exit code %d, want %d", code, exitFailed)
 		}
 		t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
@@ -53,7 +53,7 @@ func TestHiddenInputTopic(t *testing.T) {
 	f := newFleet(t, c, input, "g", "KAFKA_SASL_MECHANISM=PLAIN", "KAFKA_USERNAME=poor", "KAFKA_PASSWORD=poor1234",
 		"KAFKA_TLS=true", "KAFKA_TLS_CA_FILE="+c.Security.CAFile)
 	w := f.start("w")
-	if code := w.exit(t, 20*time.Second); code != exitFailed {
+	if code := w.exit(t); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
 	if !w.logged("topic "+input+": may not be described; allow Describe and Read to User:poor") || w.logged("does not exist") {

@@ -18,7 +18,7 @@ func TestStateResume(t *testing.T) { eachCluster(t, testStateResume) }
 func testStateResume(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	environ = append(environ, "ODRADEK_STOP_ABOVE=0.1/50")
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	bad := make([]kafkatest.Record, 30)
 	for i := range bad {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/cmd/internal/admin"
 	"odradek/cmd/internal/config"
@@ -40,7 +39,7 @@ func runUntil(t *testing.T, c *kafkatest.Cluster, environ []string, topic string
 	go func() {
 		done <- runWith(ctx, environ, cfg, slog.New(slog.NewTextHandler(&log, nil)))
 	}()
-	wait, cancel := context.WithTimeout(ctx, time.Minute)
+	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := c.Admin().WaitCommitted(wait, cfg.GroupOf(topic), topic); err != nil {
 		stop()

@@ -19,7 +19,7 @@ func TestStateWatermark(t *testing.T) {
 	topic, environ := checkFixture(t, c, "ODRADEK_HTTP_ADDR=off", "ODRADEK_KEY_FIELD=sensor",
 		"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
 		"ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=5s", "ODRADEK_TIME_FIELD=", "ODRADEK_MAX_FUTURE=0")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	recs, err := c.Admin().ReadAll(ctx, topic, true)
 	if err != nil {

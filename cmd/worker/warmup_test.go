@@ -51,7 +51,7 @@ func TestWarmUp(t *testing.T) {
 	// Killed in the middle of a commit of the warm-up.
 	for _, point := range []string{"before-end", "after-end", "before-send"} {
 		w := f.start(point, "TEST_FAILPOINT="+point, "INSTANCE_ID=only")
-		if code := w.exit(t, time.Minute); code != -1 {
+		if code := w.exit(t); code != -1 {
 			t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
 		}
 		produce(500)
@@ -63,8 +63,8 @@ func TestWarmUp(t *testing.T) {
 	if code := second.drain(t); code != exitOK {
 		t.Errorf("the leaving worker ended with %d", code)
 	}
-	f.waitDone(time.Minute)
-	cold.waitDone(time.Minute)
+	f.waitDone()
+	cold.waitDone()
 	if code := first.drain(t); code != exitOK {
 		t.Errorf("drain ended with %d", code)
 	}
@@ -114,7 +114,7 @@ func TestCheckWarmUp(t *testing.T) {
 		if group == "begun" {
 			w := f.start("first")
 			w.waitReady(t)
-			f.waitDone(time.Minute)
+			f.waitDone()
 			w.drain(t)
 		}
 		term, out, _ := console(f.settings("HTTP_ADDR=127.0.0.1:1")...)
@@ -141,7 +141,7 @@ func TestResetWarmUp(t *testing.T) {
 	warm, cold := newFleet(t, c, input, input+"-g", settings...), newFleet(t, c, input, input+"-cold", settings...)
 	for _, f := range []*fleet{warm, cold} {
 		w := f.start("before")
-		f.waitDone(time.Minute)
+		f.waitDone()
 		if code := w.drain(t); code != exitOK {
 			t.Fatalf("drain ended with %d", code)
 		}
@@ -151,13 +151,13 @@ func TestResetWarmUp(t *testing.T) {
 	reset(warm, "-to", "committed", "-warmup", "24h")
 	reset(cold, "-to", "committed")
 	w := warm.start("killed", "TEST_FAILPOINT=after-end", "INSTANCE_ID=only")
-	if code := w.exit(t, time.Minute); code != -1 {
+	if code := w.exit(t); code != -1 {
 		t.Fatalf("the worker ended with %d, not by SIGKILL", code)
 	}
 	produce(2000)
 	for _, f := range []*fleet{warm, cold} {
 		w := f.start("after", "INSTANCE_ID=only")
-		f.waitDone(time.Minute)
+		f.waitDone()
 		if code := w.drain(t); code != exitOK {
 			t.Fatalf("drain ended with %d", code)
 		}

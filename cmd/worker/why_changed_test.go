@@ -136,7 +136,7 @@ func TestWhyNotRecorded(t *testing.T) {
 		}
 	}
 	must(t, k.Admin().DeleteTopic(t.Context(), f.group+"--"+input+"-changelog"))
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		r, _, _ := runWhy(t, append(f.settings(), "ODRADEK_DETECTOR_LEVEL_WINDOW=40"), id)
 		notes := strings.Join(r.Notes, "; ")
 		if strings.Contains(notes, "the earlier settings of level are not known: ") && r.Verdict == why.Differ {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/cmd/internal/sensors"
 	"odradek/cmd/internal/why"
@@ -78,7 +77,7 @@ func whyFleet(t *testing.T, c *kafkatest.Cluster, env []string, steps int,
 	for range steps {
 		must(t, c.Admin().ProduceBatch(t.Context(), input, 0, source.step(t, input)))
 	}
-	f.waitDone(time.Minute)
+	f.waitDone()
 	if code := w.drain(t); code != exitOK {
 		t.Fatalf("the worker ended with %d", code)
 	}

@@ -257,7 +257,7 @@ func TestWideBadInput(t *testing.T) {
 	f.several = true
 	w := f.start("w")
 	w.waitReady(t)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	w.waitCounted(t, map[string]string{"consumed": "26", "further_samples": "63", "missing": "2", "dead_lettered": "5"})
 	dead, err := c.Admin().ReadAll(context.Background(), f.group+"-dlq", true)
 	must(t, err)
@@ -276,7 +276,7 @@ func TestWideBadInput(t *testing.T) {
 		t.Errorf("drain ended with %d", code)
 	}
 	plain := f.start("plain", "SERIES_FIELDS=", "VALUE_FIELDS=sensors.load", "DETECTORS=level", "STATE_MISMATCH=reset")
-	if code := plain.exit(t, time.Minute); code != exitRefused || !plain.logged("worker state reset") ||
+	if code := plain.exit(t); code != exitRefused || !plain.logged("worker state reset") ||
 		!plain.logged("ODRADEK_SERIES_FIELDS") {
 		t.Errorf("state of other samples: exit code %d, want %d and a word of ODRADEK_SERIES_FIELDS", code, exitRefused)
 	}
@@ -288,7 +288,7 @@ func TestWideBadInput(t *testing.T) {
 	}
 	_, err = c.ProduceAcked(context.Background(), recs)
 	must(t, err)
-	f.waitDone(time.Minute)
+	f.waitDone()
 	if code := emptied.drain(t); code != exitOK {
 		t.Errorf("drain ended with %d", code)
 	}

@@ -3,7 +3,6 @@ package kafka
 import (
 	"encoding/binary"
 	"testing"
-	"time"
 
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
@@ -15,7 +14,7 @@ import (
 )
 
 func TestTopics(t *testing.T) {
-	ctx := brokertest.Within(t, 30*time.Second)
+	ctx := brokertest.Within(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3))
 	c := open(t, fake.ListenAddrs())
 	configs := map[string]string{"cleanup.policy": "compact", "max.message.bytes": "2000000"}

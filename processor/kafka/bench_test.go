@@ -3,7 +3,6 @@ package kafka
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -59,7 +58,7 @@ func BenchmarkFetch(b *testing.B) {
 	for i := range partitions * records {
 		rs = append(rs, &kgo.Record{Topic: "in", Partition: int32(i % partitions), Value: make([]byte, size)})
 	}
-	if err := cl.ProduceSync(brokertest.Within(b, 30*time.Second), rs...).FirstErr(); err != nil {
+	if err := cl.ProduceSync(brokertest.Within(b), rs...).FirstErr(); err != nil {
 		b.Fatal(err)
 	}
 	c := OpenForTest(b, fake.ListenAddrs())

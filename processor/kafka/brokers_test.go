@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafkatest"
@@ -16,7 +15,7 @@ import (
 // TestBrokersAdmin: topics, configurations, commits and permissions.
 func TestBrokersAdmin(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := brokertest.Within(t, 120*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		name, group := kafkatest.Unique("log"), kafkatest.Unique("g")
 		if err := c.Admin.CreateTopic(ctx, name, 3, -1, map[string]string{"cleanup.policy": "compact", "retention.ms": "123456"}); err != nil {

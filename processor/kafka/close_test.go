@@ -17,7 +17,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "in"))
 	before := runtime.NumGoroutine()
 	for i := 0; i < 5; i++ {
-		c, err := kafka.Open(brokertest.Within(t, 30*time.Second), kafka.Config{Brokers: fake.ListenAddrs()})
+		c, err := kafka.Open(brokertest.Within(t), kafka.Config{Brokers: fake.ListenAddrs()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			c.Close()
 			f.Close()
 		}
-		if _, err := c.Admin.Topics(brokertest.Within(t, 30*time.Second)); !errors.Is(err, kafka.ErrClosed) {
+		if _, err := c.Admin.Topics(brokertest.Within(t)); !errors.Is(err, kafka.ErrClosed) {
 			t.Fatalf("a closed client: %v", err)
 		}
 		if len(kafka.Connections(c)) != 0 {

@@ -171,7 +171,7 @@ func (c *consumer) count(kind GroupEventKind) (events int) {
 
 func (c *consumer) stop(t testing.TB) {
 	t.Helper()
-	if err := c.m.Leave(brokertest.Within(t, 30*time.Second)); err != nil {
+	if err := c.m.Leave(brokertest.Within(t)); err != nil {
 		t.Errorf("%s leaves: %v", c.name, err)
 	}
 	<-c.done

@@ -23,7 +23,7 @@ func TestGroupDeadLeader(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in, group := k.Topic(t, "in", 2), kafkatest.Unique("g")
 		c := OpenForTest(t, k.Brokers)
-		ctx := brokertest.Within(t, 90*time.Second)
+		ctx := brokertest.Within(t)
 		cl := brokertest.Franz(t, k.Brokers)
 
 		const session, leaderSession = 6 * time.Second, 12 * time.Second
@@ -135,7 +135,7 @@ func (r *rawMember) enter(ctx context.Context, sub *subscription) (*kmsg.JoinGro
 func TestGroupDeadNewMembers(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in, group := k.Topic(t, "in", 6), kafkatest.Unique("g")
-		ctx := brokertest.Within(t, 90*time.Second)
+		ctx := brokertest.Within(t)
 		l := newLedger(t)
 		config := GroupConfig{Group: group, Topics: []string{in}, SessionTimeout: 6 * time.Second, RebalanceTimeout: 15 * time.Second,
 			HeartbeatInterval: 300 * time.Millisecond}

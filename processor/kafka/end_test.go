@@ -154,7 +154,7 @@ func (c *tappedConn) Write(b []byte) (int, error) {
 // committed in part nor ended by it. In version 1 Init comes in between.
 func TestEndDelivered(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := brokertest.Within(t, 60*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		wire := tap{key: kmsg.EndTxn}
 		wire.on(c)
@@ -190,7 +190,7 @@ func TestEndDelivered(t *testing.T) {
 func TestEndRepeated(t *testing.T) { versions(t, testEndRepeated) }
 
 func testEndRepeated(t *testing.T, k *kafkatest.Cluster, v2 bool) {
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	c := open(t, k.Brokers)
 	wire := tap{key: kmsg.EndTxn}
 	wire.on(c)
@@ -251,7 +251,7 @@ func testEndRepeated(t *testing.T, k *kafkatest.Cluster, v2 bool) {
 func TestEndRefused(t *testing.T) { versions(t, testEndRefused) }
 
 func testEndRefused(t *testing.T, k *kafkatest.Cluster, _ bool) {
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	c := open(t, k.Brokers)
 	wire := tap{key: kmsg.EndTxn}
 	wire.on(c)
@@ -305,7 +305,7 @@ func testEndRefused(t *testing.T, k *kafkatest.Cluster, _ bool) {
 // is open.
 func TestEndGivesUp(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	c := open(t, k.Brokers)
 	wire := tap{key: kmsg.EndTxn}
 	wire.on(c)

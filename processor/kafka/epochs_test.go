@@ -232,12 +232,12 @@ func TestFetchEpochs(t *testing.T) {
 	})
 	other := OpenForTest(t, fake.ListenAddrs())
 	tps := []record.TP{brokertest.TP("in", 0)}
-	_, err := other.Offsets.ListOffsets(brokertest.Within(t, 30*time.Second), tps, Latest)
+	_, err := other.Offsets.ListOffsets(brokertest.Within(t), tps, Latest)
 	brokertest.Must(t, err)
 	for range 2 {
 		brokertest.Must(t, fake.MoveTopicPartition("in", 0, 1-fake.LeaderFor("in", 0)))
 	}
-	_, err = other.Offsets.ListOffsets(brokertest.Within(t, 30*time.Second), tps, Latest)
+	_, err = other.Offsets.ListOffsets(brokertest.Within(t), tps, Latest)
 	brokertest.Must(t, err)
 	if !slices.Equal(epochs, []int32{3, 3, 5}) {
 		t.Errorf("ListOffsets with epochs %v", epochs)

@@ -26,7 +26,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		t.Parallel() // with the other kinds: they share no broker
 		r := seedtest.New(t)
-		ctx := brokertest.Within(t, 120*time.Second)
+		ctx := brokertest.Within(t)
 		topic := k.Topic(t, "in", 3)
 		c := OpenForTest(t, k.Brokers)
 		want := map[int32][]brokertest.Record{}
@@ -130,7 +130,7 @@ func TestBrokersFetchThroughFailures(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		t.Parallel() // with the other kinds: they share no broker
 		r := seedtest.New(t)
-		ctx := brokertest.Within(t, 180*time.Second)
+		ctx := brokertest.Within(t)
 		topic := k.Topic(t, "in", 6)
 		c := OpenForTest(t, k.Brokers)
 		f := NewFetcher(c, FetchConfig{ReadCommitted: true})

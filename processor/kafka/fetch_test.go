@@ -29,8 +29,8 @@ func receive(t testing.TB, s *FetchSource) *Chunk {
 			t.Fatalf("%s: closed", s.TP())
 		}
 		return c
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%s: no chunk for 10 s", s.TP())
+	case <-time.After(brokertest.Patience):
+		t.Fatalf("%s: no chunk for %v", s.TP(), brokertest.Patience)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func TestFetchEveryCodec(t *testing.T) {
 				want[tp] = append(want[tp], p)
 				rs = append(rs, brokertest.FranzRecord(tp.Topic, tp.Partition, p))
 			}
-			if err := cl.ProduceSync(brokertest.Within(t, 30*time.Second), rs...).FirstErr(); err != nil {
+			if err := cl.ProduceSync(brokertest.Within(t), rs...).FirstErr(); err != nil {
 				t.Fatalf("codec %d: %v", i, err)
 			}
 		}
@@ -132,7 +132,7 @@ func TestFetchEveryCodec(t *testing.T) {
 // TestFetchCommitted: two producers, commits and aborts between each other, and
 // a transaction left open.
 func TestFetchCommitted(t *testing.T) {
-	ctx := brokertest.Within(t, 30*time.Second)
+	ctx := brokertest.Within(t)
 	fake := brokertest.Cluster(t, kfake.SeedTopics(1, "in"))
 	plain := brokertest.Franz(t, fake.ListenAddrs())
 	txn := func(id string) *kgo.Client { return brokertest.Franz(t, fake.ListenAddrs(), kgo.TransactionalID(id)) }
@@ -368,7 +368,7 @@ func TestFetchLargeBatch(t *testing.T) {
 		for i := 0; i < 10; i++ {
 			n := 100 + r.IntN(200_000)
 			sizes[p] = append(sizes[p], n)
-			if err := cl.ProduceSync(brokertest.Within(t, 30*time.Second), &kgo.Record{Topic: "in", Partition: p, Value: make([]byte,
+			if err := cl.ProduceSync(brokertest.Within(t), &kgo.Record{Topic: "in", Partition: p, Value: make([]byte,
 				n)}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
@@ -419,7 +419,7 @@ func TestFetchIdle(t *testing.T) {
 	if c := ch; !c.Empty || c.HighWatermark != 3 || c.LastStable != 0 {
 		t.Fatalf("%+v", c)
 	}
-	x.EndTransaction(brokertest.Within(t, 30*time.Second), kgo.TryCommit)
+	x.EndTransaction(brokertest.Within(t), kgo.TryCommit)
 	n := 0
 	readTo(t, s, 0, 4, func(*record.Record) { n++ })
 	if n != 3 {

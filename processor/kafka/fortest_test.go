@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"testing"
-	"time"
 
 	"github.com/segmentio/kafka-go/sasl"
 
@@ -14,7 +13,7 @@ import (
 // OpenForTest returns a client that is closed with the test.
 func OpenForTest(t testing.TB, brokers []string) *Client {
 	t.Helper()
-	c, err := Open(brokertest.Within(t, 20*time.Second), Config{Brokers: brokers})
+	c, err := Open(brokertest.Within(t), Config{Brokers: brokers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +25,7 @@ func OpenForTest(t testing.TB, brokers []string) *Client {
 func ProducerForTest(t testing.TB, c *Client, id string) *Producer {
 	t.Helper()
 	p := c.NewProducer(ProducerConfig{TransactionalID: id})
-	if err := p.Init(brokertest.Within(t, 60*time.Second)); err != nil {
+	if err := p.Init(brokertest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -25,7 +25,7 @@ func TestGroupJoinAndLeave(t *testing.T) {
 		l := newLedger(t)
 		hand := func(x *consumer, e GroupEvent) {
 			p := ProducerForTest(t, c, kafkatest.Unique("tx"))
-			if err := commit(brokertest.Within(t, 20*time.Second), p, x.m, cfg.Group, e.Partitions, 7); err != nil {
+			if err := commit(brokertest.Within(t), p, x.m, cfg.Group, e.Partitions, 7); err != nil {
 				t.Errorf("%s: commit in the hand-over: %v", x.name, err)
 			}
 		}
@@ -39,7 +39,7 @@ func TestGroupJoinAndLeave(t *testing.T) {
 			t.Errorf("%d moves, want 8", l.moves)
 		}
 		if next { // DescribeGroups is of classic groups
-		} else if _, err := k.Admin().WaitGroup(brokertest.Within(t, 10*time.Second), cfg.Group, 3, a, b); err != nil {
+		} else if _, err := k.Admin().WaitGroup(brokertest.Within(t), cfg.Group, 3, a, b); err != nil {
 			t.Error(err) // as a foreign client sees it
 		}
 		two.stop(t)
@@ -56,7 +56,7 @@ func TestGroupJoinAndLeave(t *testing.T) {
 				t.Errorf("%s lost partitions", x.name)
 			}
 		}
-		offsets, err := k.Admin().Offsets(brokertest.Within(t, 10*time.Second), cfg.Group, true)
+		offsets, err := k.Admin().Offsets(brokertest.Within(t), cfg.Group, true)
 		brokertest.Must(t, err)
 		if len(offsets) != 10 {
 			t.Errorf("offsets of %d partitions, want 10: each was handed over once at least", len(offsets))
@@ -79,7 +79,7 @@ func TestGroupSlowHandOver(t *testing.T) {
 	hand := func(x *consumer, e GroupEvent) {
 		p := ProducerForTest(t, c, "tx-"+x.name)
 		once.Do(func() { time.Sleep(7 * time.Second) })
-		if err := commit(brokertest.Within(t, 20*time.Second), p, x.m, "g", e.Partitions, 7); err != nil {
+		if err := commit(brokertest.Within(t), p, x.m, "g", e.Partitions, 7); err != nil {
 			t.Errorf("%s: commit at the end of the hand-over: %v", x.name, err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestGroupSlowConsumer(t *testing.T) {
 		HeartbeatInterval: 50 * time.Millisecond}
 	deaf := JoinGroup(context.Background(), c, cfg)
 	// The generation is published before it is complete: a second member that joins then would share the first assignment.
-	_, err := k.Admin().WaitGroup(brokertest.Within(t, 10*time.Second), cfg.Group, 1, in)
+	_, err := k.Admin().WaitGroup(brokertest.Within(t), cfg.Group, 1, in)
 	brokertest.Must(t, err)
 	startConsumer(t, l, c, "two", cfg, nil)
 	time.Sleep(3 * time.Second)
@@ -173,7 +173,7 @@ func TestGroupSlowConsumer(t *testing.T) {
 			e.Done()
 		}
 	}()
-	brokertest.Must(t, deaf.Leave(brokertest.Within(t, 10*time.Second)))
+	brokertest.Must(t, deaf.Leave(brokertest.Within(t)))
 	l.wait(4)
 }
 
@@ -256,7 +256,7 @@ func TestGroupStaticKilledHandingOver(t *testing.T) {
 func TestGroupTopicsChange(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		t.Parallel() // it waits, for sessions that run out
-		ctx := brokertest.Within(t, 60*time.Second)
+		ctx := brokertest.Within(t)
 		in, late := k.Topic(t, "in", 2), kafkatest.Unique("late")
 		c := OpenForTest(t, k.Brokers)
 		l := newLedger(t)
@@ -372,7 +372,7 @@ func TestGroupInstanceFenced(t *testing.T) {
 		if n := one.count(Lost); n != 1 {
 			t.Error("no Lost")
 		}
-		groupWantClass(t, "a commit of the first", p.CommitOffsets(brokertest.Within(t, 10*time.Second), gen, cfg.Group,
+		groupWantClass(t, "a commit of the first", p.CommitOffsets(brokertest.Within(t), gen, cfg.Group,
 			map[record.TP]Offset{brokertest.TP(in, 0): {Offset: 1}}), InstanceFenced)
 		if _, err := one.m.Newer(context.Background(), one.m.Generation()); !errors.Is(err, ErrMembershipLost) {
 			t.Error(err)
@@ -382,6 +382,6 @@ func TestGroupInstanceFenced(t *testing.T) {
 				e.Done()
 			}
 		}()
-		brokertest.Must(t, two.Leave(brokertest.Within(t, 10*time.Second)))
+		brokertest.Must(t, two.Leave(brokertest.Within(t)))
 	})
 }

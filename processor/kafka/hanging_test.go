@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -74,7 +73,7 @@ func TestHanging(t *testing.T) {
 		if !k.Real() {
 			t.Skip("kfake has no log of its coordinators")
 		}
-		ctx := brokertest.Within(t, 60*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 2)
 		group, prefix := kafkatest.Unique("g"), kafkatest.Unique("tx")+"-"
@@ -193,7 +192,7 @@ func TestOffsetsPartition(t *testing.T) {
 		if !k.Real() {
 			t.Skip("kfake keeps offsets elsewhere")
 		}
-		ctx := brokertest.Within(t, 60*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		in := k.Topic(t, "in", 1)
 		for _, group := range []string{kafkatest.Unique("g"), kafkatest.Unique("grün-€-😀"), kafkatest.Unique("a.b_c-9")} {

@@ -22,7 +22,7 @@ import (
 var noGroup = Generation{ID: -1}
 
 func TestCommitAndCommitted(t *testing.T) {
-	ctx := brokertest.Within(t, 30*time.Second)
+	ctx := brokertest.Within(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
 	c := open(t, fake.ListenAddrs())
 	tps := []TP{brokertest.TP("b", 3), brokertest.TP("a", 0), brokertest.TP("a", 2), brokertest.TP("b", 0)}
@@ -86,7 +86,7 @@ func TestCommitAndCommitted(t *testing.T) {
 // TestCommittedWaitsForTransaction: a position in an open transaction is waited
 // for, and not the one before it taken.
 func TestCommittedWaitsForTransaction(t *testing.T) {
-	ctx := brokertest.Within(t, 30*time.Second)
+	ctx := brokertest.Within(t)
 	fake := brokertest.Cluster(t, kfake.SeedTopics(1, "in"))
 	c := open(t, fake.ListenAddrs())
 	tp := brokertest.TP("in", 0)
@@ -149,7 +149,7 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 }
 
 func TestListOffsets(t *testing.T) {
-	ctx := brokertest.Within(t, 30*time.Second)
+	ctx := brokertest.Within(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(3, "in"))
 	c := open(t, fake.ListenAddrs())
 	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ProducerBatchMaxBytes(2000))
@@ -211,7 +211,7 @@ func TestListOffsets(t *testing.T) {
 // transaction or not, and comes back; so do positions without one.
 func TestCommittedEpoch(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := brokertest.Within(t, 60*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		in := k.Topic(t, "in", 3)
 		group := kafkatest.Unique("g")

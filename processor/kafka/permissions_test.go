@@ -18,7 +18,7 @@ import (
 
 // TestOperations: what a user may and may not do, as `check --online` asks.
 func TestOperations(t *testing.T) {
-	ctx := brokertest.Within(t, 30*time.Second)
+	ctx := brokertest.Within(t)
 	allow := func(kind kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
 		return kfake.ACL{Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
 	}
@@ -106,7 +106,7 @@ func TestBrokersSecurity(t *testing.T) {
 		if k.Security == nil || !k.Real() {
 			t.Skip("kfake's secured listener has tests of its own")
 		}
-		ctx := brokertest.Within(t, 120*time.Second)
+		ctx := brokertest.Within(t)
 		topic := k.Topic(t, "in", 1)
 		tlsCfg := kafka.TLSForTest(t, kafka.TLSConfig{CA: k.Security.CAFile})
 		for _, mechanism := range kafkatest.Mechanisms {

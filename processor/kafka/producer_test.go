@@ -22,7 +22,7 @@ import (
 func newProducer(t testing.TB, c *Client, id string) *Producer {
 	t.Helper()
 	p := c.NewProducer(ProducerConfig{TransactionalID: id})
-	if err := p.Init(brokertest.Within(t, 60*time.Second)); err != nil {
+	if err := p.Init(brokertest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -34,7 +34,7 @@ func versions(t *testing.T, f func(t *testing.T, k *kafkatest.Cluster, v2 bool))
 		t.Run(map[bool]string{false: "version=1", true: "version=2"}[v2], func(t *testing.T) {
 			k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 			if !v2 {
-				brokertest.Must(t, k.Admin().SetFeature(brokertest.Within(t, 10*time.Second), "transaction.version", 1, true))
+				brokertest.Must(t, k.Admin().SetFeature(brokertest.Within(t), "transaction.version", 1, true))
 			}
 			f(t, k, v2)
 		})
@@ -53,7 +53,7 @@ func keys(out map[TP]*record.Batches) []TP {
 // and not at all before it or after an abort.
 func TestTransaction(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := brokertest.Within(t, 90*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 2), k.Topic(t, "out", 5)
 		group := kafkatest.Unique("g")
@@ -105,7 +105,7 @@ func TestTransaction(t *testing.T) {
 // transaction back and shuts it out.
 func TestZombie(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := brokertest.Within(t, 90*time.Second)
+		ctx := brokertest.Within(t)
 		c, c2 := open(t, k.Brokers), open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 3)
 		group, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
@@ -153,7 +153,7 @@ func TestZombie(t *testing.T) {
 // TestTransactionTimesOut: a process that was stopped for longer than the
 // transaction time-out is fenced, and works again after Init.
 func TestTransactionTimesOut(t *testing.T) {
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 3)
@@ -172,7 +172,7 @@ func TestTransactionTimesOut(t *testing.T) {
 // and the next one needs no Init.
 func TestTooLarge(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := brokertest.Within(t, 90*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		out, small := k.Topic(t, "out", 3), k.Topic(t, "small", 1, "max.message.bytes", "2000")
 		p := newProducer(t, c, kafkatest.Unique("tx"))
@@ -228,7 +228,7 @@ func TestLargeProduce(t *testing.T) {
 		}
 		set[brokertest.TP(out, q)] = b
 	}
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	brokertest.Must(t, p.Send(ctx, set, noGroup, "", nil))
 	brokertest.Must(t, p.End(ctx, true))
 	rs, err := k.Admin().ReadAll(ctx, out, true)
@@ -263,7 +263,7 @@ func TestFirstBatches(t *testing.T) {
 		}
 		set[brokertest.TP(out, q)], offsets[brokertest.TP(in, q%4)] = b, Offset{Offset: int64(q)}
 	}
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	brokertest.Must(t, p.AddPartitions(ctx, keys(set)))
 	brokertest.Must(t, p.End(ctx, true)) // every leader knows of its partitions by now
 	refused := 0                         // transactions; a busy machine's replicas may fall behind, once
@@ -315,7 +315,7 @@ func TestFirstBatchesTogether(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	for range 2 {
 		clear(seen)
 		firsts, requests = 0, 0

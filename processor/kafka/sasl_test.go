@@ -128,7 +128,7 @@ func (s *loginServer) counts() (logins, requests int) {
 // login connects to the server with a dialer of its own.
 func (s *loginServer) login(t *testing.T) *saslConn {
 	d := newDialer(Config{ClientID: "test", SASL: mustSASL(t, "PLAIN", "u", "pw"), DialTimeout: 10 * time.Second})
-	nc, err := d.connect(brokertest.Within(t, 30*time.Second), "tcp", s.Addr().String())
+	nc, err := d.connect(brokertest.Within(t), "tcp", s.Addr().String())
 	brokertest.Must(t, err)
 	t.Cleanup(func() { nc.Close() })
 	brokertest.Must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))

@@ -39,7 +39,7 @@ func TestSecureRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := kafka.Open(brokertest.Within(t, 30*time.Second), kafka.Config{Brokers: fake.ListenAddrs()[:1], TLS: kafka.TLSForTest(t,
+			c, err := kafka.Open(brokertest.Within(t), kafka.Config{Brokers: fake.ListenAddrs()[:1], TLS: kafka.TLSForTest(t,
 				kafka.TLSConfig{CA: ca}), SASL: m})
 			if err != nil {
 				t.Fatal(err)
@@ -49,7 +49,7 @@ func TestSecureRoundTrip(t *testing.T) {
 			defer f.Close()
 			for p := int32(0); p < 4; p++ {
 				n := 0
-				err := f.ReadRange(brokertest.Within(t, 30*time.Second), brokertest.TP("in", p), 0, 100, func(*record.Record) (bool,
+				err := f.ReadRange(brokertest.Within(t), brokertest.TP("in", p), 0, 100, func(*record.Record) (bool,
 					error) {
 					n++
 					return true, nil
@@ -71,7 +71,7 @@ func TestBrokersReauthentication(t *testing.T) {
 		if k.Security == nil || !k.Real() {
 			t.Skip("kfake has no sessions that end")
 		}
-		ctx := brokertest.Within(t, 60*time.Second)
+		ctx := brokertest.Within(t)
 		tlsCfg := kafka.TLSForTest(t, kafka.TLSConfig{CA: k.Security.CAFile})
 		var all sync.WaitGroup
 		for _, mechanism := range kafkatest.Mechanisms {

@@ -96,7 +96,7 @@ func TestOpenErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			c, err := Open(brokertest.Within(t, 30*time.Second), cfg)
+			c, err := Open(brokertest.Within(t), cfg)
 			if err == nil {
 				c.Close()
 				t.Fatal("no error")
@@ -117,7 +117,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 	t.Run("one of several answers", func(t *testing.T) {
 		c := open(t, append([]string{unused.Addr().String()}, plaintext.ListenAddrs()...))
-		if _, err := c.Admin.Topics(brokertest.Within(t, 30*time.Second)); err != nil {
+		if _, err := c.Admin.Topics(brokertest.Within(t)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -125,7 +125,7 @@ func TestOpenErrors(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		if _, err := Open(ctx, Config{Brokers: []string{silent.Addr().String()}}); err == nil || time.Since(start) > 2*time.Second {
+		if _, err := Open(ctx, Config{Brokers: []string{silent.Addr().String()}}); err == nil || time.Since(start) > 20*time.Second {
 			t.Fatal(err, time.Since(start))
 		}
 	})
@@ -188,7 +188,7 @@ func TestCertificateReload(t *testing.T) {
 	cfg := mustTLS(t, TLSConfig{CA: put("ca.pem", brokertest.NewAuthority(t).PEM), Cert: put("c.pem", cert), Key: put("c.key", key)})
 	connect := func(want string) {
 		t.Helper()
-		c, err := Open(brokertest.Within(t, 30*time.Second), Config{Brokers: fake.ListenAddrs(), TLS: cfg})
+		c, err := Open(brokertest.Within(t), Config{Brokers: fake.ListenAddrs(), TLS: cfg})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestCertificateReload(t *testing.T) {
 			t.Fatalf("connected as %v, want %v", seen.Load(), want)
 		}
 	}
-	if c, err := Open(brokertest.Within(t, 30*time.Second), Config{Brokers: fake.ListenAddrs(), TLS: cfg}); err == nil {
+	if c, err := Open(brokertest.Within(t), Config{Brokers: fake.ListenAddrs(), TLS: cfg}); err == nil {
 		c.Close()
 		t.Fatal("connected to brokers of another authority")
 	}
@@ -233,7 +233,7 @@ func TestFollowPassword(t *testing.T) {
 		m, err := FollowPassword(mechanism, "u", func() string { return password })
 		brokertest.Must(t, err)
 		for _, password = range []string{"old", "new"} {
-			c, err := Open(brokertest.Within(t, 30*time.Second), Config{Brokers: fake.ListenAddrs(), SASL: m})
+			c, err := Open(brokertest.Within(t), Config{Brokers: fake.ListenAddrs(), SASL: m})
 			if (err == nil) != (password == "new") {
 				t.Errorf("%s, password %s: %v", mechanism, password, err)
 			}

@@ -79,7 +79,7 @@ func TestTransactionsSurvive(t *testing.T) {
 
 func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(context.Context, *rand.Rand)) {
 	r := seedtest.New(t)
-	ctx := brokertest.Within(t, 4*time.Minute)
+	ctx := brokertest.Within(t)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 4)
 	name, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
 	c := kafka.OpenForTest(t, k.Brokers)
@@ -186,7 +186,7 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 		brokertest.Must(t, k.Heal(ctx))
 	}
 	brokertest.WantValues(t, k, out, 4, transactions, "n")
-	lctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	lctx, cancel := context.WithTimeout(context.Background(), brokertest.Patience)
 	defer cancel()
 	if err := m.Leave(lctx); err != nil && !errors.Is(err, kafkago.UnknownMemberId) {
 		t.Error(err)

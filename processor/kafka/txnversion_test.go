@@ -7,7 +7,6 @@ import (
 	"math"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -100,7 +99,7 @@ func TestEndTxnRequest(t *testing.T) {
 
 // TestVersionOfTransactions: Init decides which version a producer speaks, by what the cluster has finalized.
 func TestVersionOfTransactions(t *testing.T) {
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 3)
@@ -158,7 +157,7 @@ func TestEpochOfEachTransaction(t *testing.T) {
 		if !k.TransactionsV2() {
 			t.Skip("brokers without version 2")
 		}
-		ctx := brokertest.Within(t, 90*time.Second)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		in, out, small := k.Topic(t, "in", 1), k.Topic(t, "out", 3), k.Topic(t, "small", 1, "max.message.bytes", "100")
 		group := kafkatest.Unique("g")
@@ -212,7 +211,7 @@ func TestEpochsUsedUp(t *testing.T) {
 		if k.Real() {
 			kafkatest.LongOnly(t) // 32,767 transactions
 		}
-		ctx := brokertest.Within(t, 10*time.Minute)
+		ctx := brokertest.Within(t)
 		c := open(t, k.Brokers)
 		wire := tap{key: kmsg.EndTxn}
 		wire.on(c)
@@ -257,7 +256,7 @@ func TestLateRequests(t *testing.T) {
 }
 
 func testLateRequest(t *testing.T, k *kafkatest.Cluster, key kmsg.Key, again bool) {
-	ctx := brokertest.Within(t, 60*time.Second)
+	ctx := brokertest.Within(t)
 	c := open(t, k.Brokers)
 	wire := tap{key: key}
 	wire.on(c)

@@ -59,7 +59,7 @@ type fixture struct {
 // redrive runs a redrive with a client of its own. setup may change it. It returns false if it was killed.
 func (f *fixture) redrive(setup func(*Redrive)) (tally Tally, done bool, err error) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	client, err := kafka.Open(ctx, kafka.Config{Brokers: f.k.Brokers})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // TestOffsetsThatExpireMeanwhile has a partition lose records between the begin of a run
 // and their turn: the error names them, and the other partition is read to its end.
 func TestOffsetsThatExpireMeanwhile(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	k, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	if err != nil {

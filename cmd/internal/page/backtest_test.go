@@ -56,7 +56,7 @@ func ask(t *testing.T, b *bed, edit func(*BacktestQuery)) (*Backtest, error) {
 	if edit != nil {
 		edit(q)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	return b.Backtest(ctx, q)
 }

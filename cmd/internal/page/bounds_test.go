@@ -95,7 +95,7 @@ func TestFeedbackOfAnyTimes(t *testing.T) {
 		}
 	}
 	var l FeedbackList
-	for end := time.Now().Add(time.Minute); len(l.Feedback) < 4; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); len(l.Feedback) < 4; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not read after a minute: %+v", l)
 		}

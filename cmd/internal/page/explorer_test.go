@@ -98,7 +98,7 @@ func (b *bed) list(q AnomalyQuery, what string, wanted func(*AnomalyList) bool) 
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		list := b.Anomalies(&q)
 		if wanted(&list) {
 			return list

@@ -69,7 +69,7 @@ func TestShadow(t *testing.T) {
 	q := &ShadowQuery{From: b.start.Add(time.Minute), To: b.start.Add(time.Hour),
 		Held: []HeldSeries{{Topic: "in", Partition: 0, Series: 9}, {Topic: "in", Partition: 1, Series: 3}}, Limit: 4}
 	var got ShadowList
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		got = b.Shadow(q)
 		if n := b.Shadow(&ShadowQuery{From: b.start, To: b.start.Add(24 * time.Hour)}); len(n.Detectors) == 2 && n.Detectors[1].Opened == 8 &&
 			n.Detectors[1].Live[0].Opened == 1+1 && n.Detectors[1].Live[1].Opened == 5 {

@@ -81,7 +81,7 @@ func TestOneKeyInTwoTopics(t *testing.T) {
 		Samples: 1}); !errors.As(err, &e) || e.Code != http.StatusNotFound {
 		t.Errorf("an anomaly of another topic: %v", err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		s := b.Shadow(&ShadowQuery{Limit: 10})
 		if s.Open == 1 {
 			if d := s.Detectors[0]; d.Both != 1 || d.OnlyLive != 2 {

@@ -16,7 +16,7 @@ import (
 // TestFranzReadsBatches: what Batches encodes, franz-go decodes, with every codec.
 func TestFranzReadsBatches(t *testing.T) {
 	r := seedtest.New(t)
-	ctx := brokertest.Within(t, 30*time.Second)
+	ctx := brokertest.Within(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(1), kfake.SeedTopics(5, "out"))
 	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"out": {
 		0: kgo.NewOffset().AtStart(), 1: kgo.NewOffset().AtStart(), 2: kgo.NewOffset().AtStart(),

@@ -32,7 +32,7 @@ func Batches(t testing.TB, topic string, partitions, n int, prefix string) map[r
 // the log's order.
 func Values(t testing.TB, k *kafkatest.Cluster, topic string, committed bool) map[int32][]string {
 	t.Helper()
-	rs, err := k.Admin().ReadAll(Within(t, 60*time.Second), topic, committed)
+	rs, err := k.Admin().ReadAll(Within(t), topic, committed)
 	if err != nil {
 		t.Fatal(err)
 	}
