@@ -74,6 +74,7 @@ func TestGoldenLedger(t *testing.T) {
 		}
 	}
 	t.Run("grid", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-grid.txt", gridSettings) })
+	t.Run("preset", func(t *testing.T) { testGoldenPreset(t, "testdata/golden-preset.txt") })
 	t.Run("late", func(t *testing.T) { testGoldenLate(t, "testdata/golden-late.txt") })
 	t.Run("batch", func(t *testing.T) { testGoldenBatch(t, "testdata/golden-batch.txt") })
 	t.Run("wide", func(t *testing.T) { testGoldenWide(t, "testdata/golden-wide.txt") })
@@ -92,6 +93,43 @@ func testGoldenGrid(t *testing.T, file string, settings []string) {
 			t.Errorf("nothing at %s", name)
 		}
 	}
+	compareGolden(t, file, got)
+}
+
+// testGoldenPreset compares what a run of the default preset leaves, whose windows are smaller and whose detectors warm up sooner,
+// with the ledger in a file: UNTIL, ONLY_WITH, EXACT_ABOVE, and ensembles of the maximum and of any.
+func testGoldenPreset(t *testing.T, file string) {
+	env := append(slices.Clone(goldenSettings), presetSettings(90)...)
+	for _, name := range presetDetectors {
+		env = append(env, "DETECTOR_"+strings.ToUpper(name)+"_WARMUP=8")
+		if name != "band" && name != "flat" {
+			env = append(env, "DETECTOR_"+strings.ToUpper(name)+"_THRESHOLD=conformal:0.03", "DETECTOR_"+strings.ToUpper(name)+"_HISTORY=64")
+		}
+	}
+	got := goldenRun(t, env, func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	})
+	scored, opened := map[string]int{}, map[string]int{}
+	for name, s := range got {
+		for _, r := range s.records {
+			if strings.HasPrefix(name, "golden-scores ") {
+				sc, err := output.DecodeScore(r)
+				must(t, err)
+				scored[sc.Detector]++
+			}
+			if strings.HasPrefix(name, "golden-anomalies ") {
+				a, err := output.DecodeAnomaly(r)
+				must(t, err)
+				opened[a.Detector]++
+			}
+		}
+	}
+	for _, name := range presetDetectors {
+		if scored[name] == 0 {
+			t.Errorf("no score of detector %s", name)
+		}
+	}
+	t.Logf("%v scores, %v records of anomalies", scored, opened)
 	compareGolden(t, file, got)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -79,19 +80,26 @@ func TestEveryOp(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) { testEveryOp(t, c, names, env, 100) })
 }
 
-// TestEveryWorkerOfAPreset is TestEveryOp for the default preset, with smaller windows.
-func TestEveryWorkerOfAPreset(t *testing.T) {
-	env := []string{"DETECTORS=", "DETECTOR_CHANGE_OP=", "DETECTOR_CHANGE_WINDOW=", "DETECTOR_CHANGE_STRIDE=", "DETECTOR_LEVEL_OP=",
+// presetDetectors are those of the default preset.
+var presetDetectors = []string{"near", "start", "shape", "flat", "band", "past", "both", "any"}
+
+// presetSettings are the settings of the default preset with smaller windows, the last sample of start given.
+func presetSettings(until int) []string {
+	return []string{"DETECTORS=", "DETECTOR_CHANGE_OP=", "DETECTOR_CHANGE_WINDOW=", "DETECTOR_CHANGE_STRIDE=", "DETECTOR_LEVEL_OP=",
 		"DETECTOR_LEVEL_WINDOW=", "DETECTOR_NEAR_WINDOW=24", "DETECTOR_NEAR_K=4", "DETECTOR_NEAR_EMBED=4", "DETECTOR_SHAPE_WINDOW=24",
 		"DETECTOR_SHAPE_LENGTH=4", "DETECTOR_BOTH_MIN_POINTS=8", "DETECTOR_PAST_WINDOW=60", "DETECTOR_PAST_LENGTH=4",
-		"DETECTOR_PAST_MAX_LENGTH=8", "DETECTOR_PAST_EVERY=4", "DETECTOR_PAST_STRIDE=8", "DETECTOR_START_WINDOW=60", "DETECTOR_START_UNTIL=400",
-		"DETECTOR_BAND_MIN_POINTS=64"}
+		"DETECTOR_PAST_MAX_LENGTH=8", "DETECTOR_PAST_EVERY=4", "DETECTOR_PAST_STRIDE=8", "DETECTOR_START_WINDOW=60",
+		fmt.Sprint("DETECTOR_START_UNTIL=", until), "DETECTOR_BAND_MIN_POINTS=64"}
+}
+
+// TestEveryWorkerOfAPreset is TestEveryOp for the default preset, with smaller windows.
+func TestEveryWorkerOfAPreset(t *testing.T) {
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	testEveryOp(t, c, []string{"near", "start", "shape", "flat", "band", "past", "both", "any"}, env, 0)
+	testEveryOp(t, c, presetDetectors, presetSettings(400), 0)
 }
 
 func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string, leastBlocks int) {
