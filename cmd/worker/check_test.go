@@ -96,7 +96,7 @@ func runCheck(t *testing.T, environ []string) (int, string) {
 	return code, out.String() + errs.String()
 }
 
-func TestCheckOnline(t *testing.T) { everyCluster(t, testCheckOnline) }
+func TestCheckOnline(t *testing.T) { realCluster(t, testCheckOnline) }
 
 func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := checkFixture(t, c)

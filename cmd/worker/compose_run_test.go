@@ -214,13 +214,12 @@ func composeRegistry(ctx context.Context, t *testing.T, s types.ServiceConfig, b
 // from the program that the Dockerfile's steps make. Only addresses and paths
 // differ. The workers score and are healthy, and end when told to.
 func TestCompose(t *testing.T) {
-	t.Parallel() // with TestBrokersFail: it has a broker of its own
 	kafkatest.SkipAsked(t, "kafka")
 	kafkatest.SkipAsked(t, "registry")
 	if testing.Short() {
 		t.Skip("short")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	p := loadCompose(t)
 	kafka := composeKafka(ctx, t, p.Services["kafka"])
@@ -306,7 +305,7 @@ func TestCompose(t *testing.T) {
 		if soonScored(c, scored) {
 			break
 		}
-		if time.Since(began) > 3*time.Minute { // seconds on an idle machine
+		if time.Since(began) > patience { // seconds on an idle machine
 			t.Fatalf("of %d records these are scores: %v", len(recs), scored)
 		}
 	}

@@ -41,7 +41,7 @@ func TestSchemaNeedsIDs(t *testing.T) {
 
 // TestDeadLetters: what a worker could not read is listed, shown as far as it goes, sent again with the
 // schema that was missing, and scored; what cannot be repaired comes back once and then stays.
-func TestDeadLetters(t *testing.T) { everyCluster(t, testDeadLetters) }
+func TestDeadLetters(t *testing.T) { realCluster(t, testDeadLetters) }
 
 func testDeadLetters(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)

@@ -17,7 +17,6 @@ import (
 // killed with the commit of one in hand, and others take over. Then all nodes are
 // restarted in turn.
 func TestBrokersFail(t *testing.T) {
-	t.Parallel() // with TestCompose, when no other test uses the clusters any more
 	eachOf(t, kafkatest.Kinds[1:], kafkatest.Kinds[1:2], func(t *testing.T, kind string) {
 		c := kafkatest.Open(t, kind)
 		if len(c.Nodes()) < 3 {
@@ -85,7 +84,7 @@ func TestBrokersFail(t *testing.T) {
 // TestLeadersMove: leaders of input, scores and changelogs and, where they can be
 // moved, the coordinators move again and again under load.
 func TestLeadersMove(t *testing.T) {
-	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 4)
 		o.start("static", "INSTANCE_ID=static").waitReady(t)
 		o.start("dynamic").waitReady(t)

@@ -58,7 +58,7 @@ func openedOf(t *testing.T, ctx context.Context, c *kafkatest.Cluster, topic str
 
 // TestMutes: what is muted when a worker starts opens no anomaly, its scores are published, and what is
 // removed while it runs opens some.
-func TestMutes(t *testing.T) { everyCluster(t, testMutes) }
+func TestMutes(t *testing.T) { realCluster(t, testMutes) }
 
 func testMutes(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)

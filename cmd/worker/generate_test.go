@@ -58,7 +58,7 @@ func TestGenerateFlags(t *testing.T) {
 
 // What generate writes is what the flags say, as a client that is not ours
 // sees it; labels go to file and topic alike and are the model's.
-func TestGenerate(t *testing.T) { everyCluster(t, testGenerate) }
+func TestGenerate(t *testing.T) { realCluster(t, testGenerate) }
 
 func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	topic := kafkatest.Unique("generated")

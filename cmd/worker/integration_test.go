@@ -40,9 +40,8 @@ func realCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
 	eachOf(t, kafkatest.Kinds, kafkatest.Kinds[1:2], parallel(f))
 }
 
-// everyCluster runs a test on the newest and on the oldest real version. The tests that call
-// it prove that the worker keeps its promises on both: kills, fencing, drains, leaders that
-// move, state restored, topics made and checked.
+// everyCluster runs a test on the newest and on the oldest real version: workers that are fenced and drained, with what the older
+// one does otherwise in transactions. The client's tests are on both, too (package kafka).
 func everyCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
 	eachOf(t, kafkatest.Kinds, kafkatest.Kinds[1:], parallel(f))
 }
@@ -177,7 +176,7 @@ func original(t *testing.T, f *fleet, offsets map[kafkatest.TP]map[int64]int64) 
 // the input comes in, one joining late, one leaving: the scores equal an
 // undisturbed run's, record for record.
 func TestKilledAtRandom(t *testing.T) {
-	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 6)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -224,7 +223,7 @@ func TestKilledAtRandom(t *testing.T) {
 
 // TestFailpoints kills a worker at each step of the commit.
 func TestFailpoints(t *testing.T) {
-	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

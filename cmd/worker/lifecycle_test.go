@@ -361,7 +361,7 @@ func TestLivesAtLeastOnce(t *testing.T) {
 // with the next revision; one whose detector is not configured any more is closed
 // for that reason; nothing is published of it after that.
 func TestLivesAcrossRestarts(t *testing.T) {
-	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

@@ -17,7 +17,7 @@ import (
 
 // TestPageOfGroup: what a running worker answers of the group is what its topics have, a mute that is made there holds, and
 // nobody without the token reads or writes.
-func TestPageOfGroup(t *testing.T) { everyCluster(t, testPageOfGroup) }
+func TestPageOfGroup(t *testing.T) { realCluster(t, testPageOfGroup) }
 
 func testPageOfGroup(t *testing.T, c *kafkatest.Cluster) {
 	const token = "0123456789abcdef"

@@ -19,7 +19,7 @@ import (
 // setup makes what a worker that may not create topics needs, as often as it is
 // called; without -input-partitions the input has to be there.
 func TestSetup(t *testing.T) {
-	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	realCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		ctx := context.Background()
 		group, input := kafkatest.Unique("setup"), kafkatest.Unique("setup-in")
 		term, out, errs := console("ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+c.RegistryURL(t),

@@ -93,8 +93,8 @@ func TestSizeOfAFleet(t *testing.T) {
 // TestSize holds what the plan of a command says, and that its faults are named.
 func TestSize(t *testing.T) {
 	environ := []string{"ODRADEK_DETECTORS=d", "ODRADEK_DETECTOR_D_OP=zscore", "ODRADEK_DETECTOR_D_WINDOW=16", "ODRADEK_EXECUTOR=cpu"}
-	few := sizeRows(t, environ, "-series", "1000", "-rate", "10")
-	many := sizeRows(t, environ, "-series", "100000000", "-rate", "10", "-cores", "4")
+	few := sizeRows(t, environ, "-samples", "1000", "-series", "1000", "-rate", "10")
+	many := sizeRows(t, environ, "-samples", "1000", "-series", "100000000", "-rate", "10", "-cores", "4")
 	if w := few["workers"].Value; w != 2 {
 		t.Errorf("a small fleet has %v workers: one, and one that may fail", w)
 	}
@@ -106,7 +106,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s of 100 million series is not marked as extrapolated", name)
 		}
 	}
-	none := sizeRows(t, append(environ, "ODRADEK_SCORES=none", "ODRADEK_ANOMALIES=false"), "-series", "1000")
+	none := sizeRows(t, append(environ, "ODRADEK_SCORES=none", "ODRADEK_ANOMALIES=false"), "-samples", "1000", "-series", "1000")
 	if v := none["scores and anomalies"].Value; v != 0 {
 		t.Errorf("%v bytes a second without scores", v)
 	}

@@ -80,7 +80,7 @@ func stateLines(t *testing.T, environ []string, args ...string) (lines []admin.P
 	}
 }
 
-func TestStateCommands(t *testing.T) { everyCluster(t, testStateCommands) }
+func TestStateCommands(t *testing.T) { realCluster(t, testStateCommands) }
 
 func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)

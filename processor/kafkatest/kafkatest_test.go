@@ -33,17 +33,18 @@ func limit(t *testing.T) context.Context {
 func each(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
-			newest(t, kind)
+			fakeOnly(t, kind)
 			t.Parallel()
 			f(t, Open(t, kind))
 		})
 	}
 }
 
-// newest leaves an older version to a long run: the packages whose tests need it start it in the same way.
-func newest(t *testing.T, kind string) {
+// fakeOnly leaves real Kafka to a long run: the packages whose tests need it start, secure and kill it in the same way, and compare
+// the records.
+func fakeOnly(t *testing.T, kind string) {
 	t.Helper()
-	if kind != KindFake && kind != KindNewest {
+	if kind != KindFake {
 		LongOnly(t)
 	}
 }
@@ -285,7 +286,7 @@ func TestSecurity(t *testing.T) {
 	t.Run("kfake-tls", func(t *testing.T) { check(t, Fake(t, FakeOptions{TLS: true})) })
 	for _, v := range Versions {
 		t.Run("kafka-"+v, func(t *testing.T) {
-			newest(t, kindOf(v))
+			fakeOnly(t, kindOf(v))
 			c := Kafka(t, v)
 			if c.Security == nil {
 				t.Skip("the cluster in use has no secured listeners")
@@ -299,7 +300,7 @@ func TestSecurity(t *testing.T) {
 func TestRules(t *testing.T) {
 	for _, v := range Versions {
 		t.Run("kafka-"+v, func(t *testing.T) {
-			newest(t, kindOf(v))
+			fakeOnly(t, kindOf(v))
 			c := Kafka(t, v)
 			if c.Security == nil {
 				t.Skip("the cluster in use has no secured listeners")
@@ -403,7 +404,10 @@ func TestRegistryRoundTrip(t *testing.T) {
 		}
 	}
 	t.Run("srfake", func(t *testing.T) { check(t, Fake(t, FakeOptions{}).RegistryServer) })
-	t.Run("apicurio", func(t *testing.T) { check(t, Registry(t)) })
+	t.Run("apicurio", func(t *testing.T) {
+		LongOnly(t) // the worker's TestRegistryOutage stops it
+		check(t, Registry(t))
+	})
 }
 
 func strip(s string) string { return strings.Join(strings.Fields(s), "") }

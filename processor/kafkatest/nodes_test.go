@@ -14,6 +14,7 @@ import (
 func TestNodes(t *testing.T) {
 	for _, v := range Versions[:1] {
 		t.Run("kafka-"+v, func(t *testing.T) {
+			LongOnly(t) // the worker's TestBrokersFail kills, restarts and pauses leaders, too, and counts the records
 			c := Kafka(t, v)
 			if len(c.Nodes()) < 3 {
 				t.Skip("the nodes of the cluster in use belong to another process")
@@ -163,6 +164,7 @@ func restartKeepsData(t *testing.T, c *Cluster) {
 // TestSingleNode starts a cluster as the benchmarks do: one node of its own, plain.
 func TestSingleNode(t *testing.T) {
 	SkipAsked(t, "kafka")
+	LongOnly(t) // the worker's TestCompose starts a node of its own
 	ctx := limit(t)
 	c, err := StartKafka(ctx, Options{Nodes: 1, HeapMB: 1000, Dir: t.TempDir(), Config: map[string]string{"num.partitions": "7"}})
 	if err != nil {
