@@ -117,8 +117,9 @@ func (s *session) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kaf
 		if lasts := time.Since(began); kafka.Held(err) && lasts > 2*s.cfg.TransactionTimeout {
 			s.hanging.look()
 			s.trouble.Warn(s.log, "committed: held", "an open transaction holds committed offsets, and the brokers do not end it, though it is "+
-				"older than a worker's may be: kafka-transactions.sh find-hanging --broker-id, for each broker, names what is open, and "+
-				"kafka-transactions.sh abort ends it, in __consumer_offsets last; see docs/operations/trouble.md",
+				"older than a worker's may be. The worker ends it where the coordinators' log says how it ended; if this line comes again and "+
+				"again, kafka-transactions.sh find-hanging --broker-id, for each broker, names what is open, and kafka-transactions.sh abort "+
+				"ends it, in __consumer_offsets last; see docs/operations/trouble.md",
 				"err", err, "for", lasts.Round(time.Second))
 		} else {
 			s.trouble.Warn(s.log, "committed", "committed offsets cannot be read yet", "err", err)

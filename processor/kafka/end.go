@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
 )
 
 // The end of a transaction.
@@ -19,9 +21,10 @@ import (
 // committed offsets tell.
 //
 // In version 1 of the protocol EndTxn does not raise the epoch, so a first request that was held
-// up on its way would end the transaction that follows. Hence Init comes before the
-// next transaction when one took more than one request to end. In version 2 a late request has the epoch of the
-// transaction that has ended, and is refused. Its answer to a repeated request is the new epoch, as to the first (KIP-890).
+// up on its way would end the transaction that follows. In version 2 a late request has the epoch of the
+// transaction that has ended, and is refused; the answer to a repeated request is the new epoch, as to the first (KIP-890). In
+// both Init comes before the next transaction when a request was not answered, or not by the coordinator: where all brokers have failed
+// meanwhile, a partition may have lost the marker, and would add the next transaction to the one before (see hanging.go).
 
 // errEndRepeated is why Init has to come first although the transaction is over.
 var errEndRepeated = &classed{Unknown, errors.New(
@@ -49,13 +52,13 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	if commit && reason != nil {
 		return &classed{ClassOf(reason), fmt.Errorf("kafka: transaction of %q cannot be committed: %w", p.identity.transactionalID, reason)}
 	}
-	res, requests, err := p.calls.end(ctx, commit, p.txn.since, p.cfg.TransactionTimeout)
+	res, requests, failed, err := p.calls.end(ctx, commit, p.txn.since, p.cfg.TransactionTimeout)
 	if err == nil {
 		p.txn.reset()
-		switch {
-		case p.identity.v2:
+		if p.identity.v2 {
 			p.renew(res.next.id, res.next.epoch)
-		case requests > 1:
+		}
+		if failed || requests > 1 && !p.identity.v2 {
 			p.txn.note(errEndRepeated, new(error))
 		}
 		return nil
@@ -75,8 +78,9 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 }
 
 // end sends EndTxn until the answer is definite or the time-out of the transaction, which began at since, is
-// near, and counts the requests that a coordinator may have got.
-func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (res *endTxn, requests int, err error) {
+// near, and counts the requests that a coordinator may have got. failed: one was not answered, or not by a coordinator that knows the
+// transaction.
+func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (res *endTxn, requests int, failed bool, err error) {
 	// After its time-out the coordinator aborts the transaction, and there is nothing
 	// left to wait for.
 	limit := since.Add(timeout * 9 / 10)
@@ -106,12 +110,13 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 		if sent {
 			requests++
 		}
+		failed = failed || err != nil && !errors.Is(err, kafkago.ConcurrentTransactions)
 		lost := sent && commit && !answered(err)
 		if err == nil || ctx.Err() != nil || !lost && ClassOf(err) != Retriable {
-			return res, requests, err
+			return res, requests, failed, err
 		}
 		if err := retry.wait(ctx, err); err != nil {
-			return nil, requests, &classed{Retriable, err}
+			return nil, requests, failed, &classed{Retriable, err}
 		}
 	}
 }

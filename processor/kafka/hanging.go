@@ -43,19 +43,24 @@ const (
 	transactionsTopic = "__transaction_state"
 )
 
-// OpenTransactions returns what is open in partitions, and in the one of the committed offsets of a group, of producers of all
-// applications. It needs the permission to read the topics. Leaders are asked for anew, as a replica that follows answers, too.
-func (c *Cluster) OpenTransactions(ctx context.Context, group string, tps []TP) ([]OpenTransaction, error) {
-	topics := []string{offsetsTopic}
-	for _, tp := range tps {
-		topics = append(topics, tp.Topic)
-	}
-	slices.Sort(topics)
-	if err := c.Refresh(ctx, slices.Compact(topics)...); err != nil {
+// OpenTransactions returns what is open in the partitions of topics, and in the one of the committed offsets of a group, of producers
+// of all applications. It needs the permission to read the topics. Leaders are asked for anew, as a replica that follows answers, too.
+func (c *Cluster) OpenTransactions(ctx context.Context, group string, topics []string) ([]OpenTransaction, error) {
+	if err := c.Refresh(ctx, append(slices.Clone(topics), offsetsTopic)...); err != nil {
 		return nil, err
 	}
+	var tps []TP
+	for _, topic := range topics {
+		n, err := c.metadata.partitions(topic)
+		if err != nil {
+			return nil, fmt.Errorf("kafka: partitions of topic %q: %w", topic, err)
+		}
+		for p := range int32(n) {
+			tps = append(tps, TP{Topic: topic, Partition: p})
+		}
+	}
 	if n, err := c.metadata.partitions(offsetsTopic); err == nil {
-		tps = append(slices.Clone(tps), offsetsPartition(group, n))
+		tps = append(tps, partitionOf(offsetsTopic, group, n))
 	} else if !errors.Is(err, kafkago.UnknownTopicOrPartition) { // the first group makes the topic
 		return nil, fmt.Errorf("kafka: partitions of topic %q: %w", offsetsTopic, err)
 	}
@@ -85,32 +90,78 @@ func (c *Cluster) OpenTransactions(ctx context.Context, group string, tps []TP) 
 	return open, nil
 }
 
-// offsetsPartition returns the partition that has the committed offsets of a group, of n partitions.
-func offsetsPartition(group string, n int) TP {
+// partitionOf returns the partition of a coordinators' log, of n partitions, that has a group or a transactional id.
+func partitionOf(topic, id string, n int) TP {
 	hash := int32(0)
-	for _, unit := range utf16.Encode([]rune(group)) { // Java's String.hashCode
+	for _, unit := range utf16.Encode([]rune(id)) { // Java's String.hashCode
 		hash = 31*hash + int32(unit)
 	}
 	if hash == math.MinInt32 { // which Kafka's Utils.abs makes 0
 		hash = 0
 	}
-	return TP{Topic: offsetsTopic, Partition: max(hash, -hash) % int32(n)}
+	return TP{Topic: topic, Partition: max(hash, -hash) % int32(n)}
 }
 
-// Decisions returns which of some open transactions the coordinator has decided and counts as carried out; true: committed. Only
-// transactional ids that begin with prefix are looked at. It reads the whole log of the coordinators.
-func Decisions(ctx context.Context, c *Client, prefix string, open []OpenTransaction) (map[OpenTransaction]bool, error) {
-	decided := map[OpenTransaction]bool{}
+// TransactionalIDs says whose decisions are looked for: one id's, in one partition of the coordinators' log, or those of all
+// that begin with a prefix, in the whole log.
+type TransactionalIDs struct{ ID, Prefix string }
+
+func (t *TransactionalIDs) has(id string) bool {
+	if t.ID != "" {
+		return id == t.ID
+	}
+	return strings.HasPrefix(id, t.Prefix)
+}
+
+func (t *TransactionalIDs) partitions(n int) (tps []TP) {
+	if t.ID != "" {
+		return []TP{partitionOf(transactionsTopic, t.ID, n)}
+	}
+	for p := range int32(n) {
+		tps = append(tps, TP{Topic: transactionsTopic, Partition: p})
+	}
+	return tps
+}
+
+// decisions are those about open transactions; true: committed.
+type decisions struct {
+	open    []OpenTransaction
+	decided map[OpenTransaction]bool
+	unclear map[OpenTransaction]bool // the epoch is of more than one transaction
+}
+
+// note notes what a record of the coordinators' log says. Where the record has the transaction's own epoch, its producer wrote it in
+// version 1: the record with the next epoch is then about another transaction.
+func (d *decisions) note(s *transactionState) {
+	if s.status != completeCommit && s.status != completeAbort {
+		return
+	}
+	for _, o := range d.open {
+		switch {
+		case o.ProducerID != s.producerID:
+		case o.Epoch == s.epoch && s.version < 2:
+			d.unclear[o] = true
+		case o.Epoch+1 == s.epoch && s.version >= 2:
+			d.decided[o] = s.status == completeCommit
+		}
+	}
+}
+
+// clear returns the decisions about transactions whose epoch is of no other.
+func (d *decisions) clear() map[OpenTransaction]bool {
+	maps.DeleteFunc(d.decided, func(o OpenTransaction, _ bool) bool { return d.unclear[o] })
+	return d.decided
+}
+
+// Decisions returns which of some open transactions the coordinator has decided and counts as carried out; true: committed.
+func Decisions(ctx context.Context, c *Client, ids TransactionalIDs, open []OpenTransaction) (map[OpenTransaction]bool, error) {
 	n, err := c.Cluster.Partitions(ctx, transactionsTopic)
 	if errors.Is(err, kafkago.UnknownTopicOrPartition) { // not Apache Kafka
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	var tps []TP
-	for p := range int32(n) {
-		tps = append(tps, TP{Topic: transactionsTopic, Partition: p})
-	}
+	tps := ids.partitions(n)
 	first, err := c.Offsets.ListOffsets(ctx, tps, Earliest)
 	if err != nil {
 		return nil, err
@@ -121,34 +172,28 @@ func Decisions(ctx context.Context, c *Client, prefix string, open []OpenTransac
 	}
 	f := NewFetcher(c, FetchConfig{})
 	defer f.Close()
+	found := decisions{open: open, decided: map[OpenTransaction]bool{}, unclear: map[OpenTransaction]bool{}}
 	for _, tp := range tps {
 		if first[tp] >= end[tp] {
 			continue
 		}
 		err := readLog(ctx, f.Add(tp, first[tp]), end[tp], func(r *record.Record) error {
 			id, ok := transactionalID(r.Key)
-			if !ok || !strings.HasPrefix(id, prefix) || len(r.Value) == 0 {
+			if !ok || !ids.has(id) || len(r.Value) == 0 {
 				return nil
 			}
 			d, err := parseTransactionState(r.Value)
 			if err != nil {
 				return fmt.Errorf("kafka: %s: the state of transactional id %q at offset %d: %w", tp, id, r.Offset, err)
 			}
-			if d.version < 2 || d.status != completeCommit && d.status != completeAbort {
-				return nil
-			}
-			for _, o := range open {
-				if o.ProducerID == d.producerID && o.Epoch+1 == d.epoch {
-					decided[o] = d.status == completeCommit
-				}
-			}
+			found.note(&d)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return decided, nil
+	return found.clear(), nil
 }
 
 // readLog calls fn for the records from where a source begins up to an offset, and closes the source.

@@ -80,7 +80,7 @@ func TestHanging(t *testing.T) {
 		outputs := []TP{brokertest.TP(out, 0), brokertest.TP(out, 1)}
 		opened := func() map[TP]OpenTransaction {
 			t.Helper()
-			list, err := c.Cluster.OpenTransactions(ctx, group, outputs)
+			list, err := c.Cluster.OpenTransactions(ctx, group, []string{out})
 			brokertest.Must(t, err)
 			by := map[TP]OpenTransaction{}
 			for _, o := range list {
@@ -102,7 +102,7 @@ func TestHanging(t *testing.T) {
 			by := opened()
 			n, err := c.Cluster.Partitions(ctx, offsetsTopic)
 			brokertest.Must(t, err)
-			for _, tp := range append(outputs, offsetsPartition(group, n)) {
+			for _, tp := range append(outputs, partitionOf(offsetsTopic, group, n)) {
 				if o := by[tp]; o.ProducerID != id || o.Epoch != epoch || i == 0 && tp.Topic == out && o.Start != 0 {
 					t.Fatalf("%s: %+v, want producer %d with epoch %d", tp, o, id, epoch)
 				}
@@ -120,8 +120,13 @@ func TestHanging(t *testing.T) {
 		}
 		decided := func(prefix string) map[OpenTransaction]bool {
 			t.Helper()
-			d, err := Decisions(ctx, c, prefix, all)
+			d, err := Decisions(ctx, c, TransactionalIDs{Prefix: prefix}, all)
 			brokertest.Must(t, err)
+			one, err := Decisions(ctx, c, TransactionalIDs{ID: prefix + "1"}, all)
+			brokertest.Must(t, err)
+			if len(d) > len(one) {
+				t.Errorf("of the prefix %v, of the id %v", d, one)
+			}
 			return d
 		}
 		got := map[int16]bool{}
@@ -183,6 +188,33 @@ func TestTransactionState(t *testing.T) {
 	_, ok := transactionalID([]byte{0, 1, 0, 1, 'a'})
 	if id, known := transactionalID([]byte{0, 0, 0, 1, 'a'}); ok || !known || id != "a" {
 		t.Errorf("ids: %t, %q %t", ok, id, known)
+	}
+}
+
+// TestDecisionsOfVersions: an epoch is of one transaction only in version 2.
+func TestDecisionsOfVersions(t *testing.T) {
+	o := OpenTransaction{ProducerID: 9, Epoch: 5}
+	for _, c := range []struct {
+		what    string
+		records []transactionState
+		want    map[OpenTransaction]bool
+	}{
+		{"committed", []transactionState{{9, 6, completeCommit, 2}}, map[OpenTransaction]bool{o: true}},
+		{"aborted", []transactionState{{9, 6, completeAbort, 2}}, map[OpenTransaction]bool{o: false}},
+		{"not carried out", []transactionState{{9, 6, 2, 2}, {9, 6, 3, 2}}, map[OpenTransaction]bool{}},
+		{"of another producer", []transactionState{{8, 6, completeCommit, 2}}, map[OpenTransaction]bool{}},
+		{"of version 1", []transactionState{{9, 5, completeCommit, 1}, {9, 6, completeCommit, 1}}, map[OpenTransaction]bool{}},
+		{"committed in version 1, the next one fenced in 2", []transactionState{{9, 5, completeCommit, 1}, {9, 6, completeAbort, 2}},
+			map[OpenTransaction]bool{}},
+		{"the same in another order", []transactionState{{9, 6, completeAbort, 2}, {9, 5, completeCommit, 0}}, map[OpenTransaction]bool{}},
+	} {
+		d := decisions{open: []OpenTransaction{o}, decided: map[OpenTransaction]bool{}, unclear: map[OpenTransaction]bool{}}
+		for i := range c.records {
+			d.note(&c.records[i])
+		}
+		if got := d.clear(); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
 	}
 }
 

@@ -125,7 +125,11 @@ func TestDecisions(t *testing.T) {
 	r := seedtest.New(t)
 	aborts, crashes, made, missing, silent := 0, 0, [rules.NumKinds]int{}, 0, 0
 	var modes [2]int // anomalies that a change of the mode has ended, live and in shadow
-	for range 40 {
+	all := func() bool {
+		return made[Eviction] > 0 && made[MissingSchema] > 0 && made[kindTest] > 0 && made[Grown] > 0 && made[Mutes] > 0 &&
+			made[Learned] > 0 && made[Advance] > 0 && silent > 0 && aborts > 0 && crashes > 0 && missing > 0 && made[Thresholds] > 0
+	}
+	for round := 0; round < 40 || round < 400 && !all(); round++ {
 		cfg := randomConfig(r)
 		if r.IntN(2) == 0 {
 			cfg.TTL, cfg.Silence = 0, 0
@@ -156,9 +160,7 @@ func TestDecisions(t *testing.T) {
 	t.Logf("%d evictions, %d missing schemas on %d samples, %d of the test's kind, %d advances with %d silences, "+
 		"%d rulings that ended %d anomalies; %d aborts, %d crashes",
 		made[Eviction], missing, made[MissingSchema], made[kindTest], made[Advance], silent, made[Thresholds], modes, aborts, crashes)
-	if made[Eviction] == 0 || made[MissingSchema] == 0 || made[kindTest] == 0 || made[Grown] == 0 || made[Mutes] == 0 || made[Learned] == 0 ||
-		made[Advance] == 0 ||
-		silent == 0 || aborts == 0 || crashes == 0 || missing == 0 || made[Thresholds] == 0 {
+	if !all() {
 		t.Error("something did not happen")
 	}
 }

@@ -79,7 +79,10 @@ func TestThresholdsChange(t *testing.T) {
 	r := seedtest.New(t)
 	aborts, crashes, made, reconfigured := 0, 0, 0, 0
 	var modes [2]int // anomalies that a change of the mode has ended, live and in shadow
-	for range 40 {
+	all := func() bool {
+		return made >= 40 && aborts > 0 && crashes > 0 && reconfigured > 0 && modes[0]+modes[1] > 0
+	}
+	for round := 0; round < 40 || round < 400 && !all(); round++ {
 		w := newTrimmedWorld(t, r, 200+r.IntN(600))
 		x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 6)), w)
 		clear(w.state)
@@ -96,7 +99,7 @@ func TestThresholdsChange(t *testing.T) {
 	}
 	t.Logf("%d decisions, %d aborts, %d crashes, %d changes of a worker's own settings, %d anomalies ended by demotion and promotion",
 		made, aborts, crashes, reconfigured, modes)
-	if made < 40 || aborts == 0 || crashes == 0 || reconfigured == 0 || modes[0]+modes[1] == 0 {
+	if !all() {
 		t.Error("something did not happen")
 	}
 }
