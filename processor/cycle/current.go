@@ -32,49 +32,6 @@ func NewCurrent[P comparable](empty func() *Cycle[P], r Room) *Current[P] {
 	return cs
 }
 
-// enter waits for room in the open cycle and returns it; the cycle stays open until leave.
-// It returns ErrStale for an old epoch.
-func (cr *Current[P]) enter(ctx context.Context, epoch uint64) (*Cycle[P], error) {
-	for {
-		cr.mu.RLock()
-		if cr.epoch != epoch {
-			cr.mu.RUnlock()
-			return nil, ErrStale
-		}
-		c, swapped := cr.open, cr.swapped
-		c.mu.Lock()
-		full := c.full
-		c.mu.Unlock()
-		if !full {
-			return c, nil
-		}
-		cr.mu.RUnlock()
-		select {
-		case <-swapped:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// leave allows the cycle that enter returned to be closed.
-func (cr *Current[P]) leave() { cr.mu.RUnlock() }
-
-// announce signals to the main goroutine that the open cycle is not empty.
-func (cr *Current[P]) announce() {
-	select {
-	case cr.ready <- struct{}{}:
-	default:
-	}
-}
-
-// now returns the epoch.
-func (cr *Current[P]) now() uint64 {
-	cr.mu.RLock()
-	defer cr.mu.RUnlock()
-	return cr.epoch
-}
-
 // Room returns the capacity of the open cycle.
 func (cr *Current[P]) Room() Room {
 	cr.mu.RLock()
@@ -154,26 +111,59 @@ type Handle[P comparable] struct {
 }
 
 // Renew makes the results that follow belong to the present epoch.
-func (h *Handle[P]) Renew() { h.epoch = h.Cycles.now() }
+func (h *Handle[P]) Renew() {
+	h.Cycles.mu.RLock()
+	defer h.Cycles.mu.RUnlock()
+	h.epoch = h.Cycles.epoch
+}
 
 // Stale reports whether the partition's results are of an abandoned epoch.
-func (h *Handle[P]) Stale() bool { return h.epoch != h.Cycles.now() }
+func (h *Handle[P]) Stale() bool {
+	h.Cycles.mu.RLock()
+	defer h.Cycles.mu.RUnlock()
+	return h.epoch != h.Cycles.epoch
+}
 
-// Enter waits for room in the open cycle, which stays open until Leave. It returns
+// Enter waits for room in the open cycle and returns it; the cycle stays open until Leave. It returns
 // ErrStale for an abandoned epoch.
 func (h *Handle[P]) Enter(ctx context.Context) (*Cycle[P], error) {
-	return h.Cycles.enter(ctx, h.epoch)
+	cr := h.Cycles
+	for {
+		cr.mu.RLock()
+		if cr.epoch != h.epoch {
+			cr.mu.RUnlock()
+			return nil, ErrStale
+		}
+		c, swapped := cr.open, cr.swapped
+		c.mu.Lock()
+		full := c.full
+		c.mu.Unlock()
+		if !full {
+			return c, nil
+		}
+		cr.mu.RUnlock()
+		select {
+		case <-swapped:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // Leave allows the cycle that Enter returned to be closed.
-func (h *Handle[P]) Leave() { h.Cycles.leave() }
+func (h *Handle[P]) Leave() { h.Cycles.mu.RUnlock() }
 
 // Announce signals to the main goroutine that the open cycle is not empty.
-func (h *Handle[P]) Announce() { h.Cycles.announce() }
+func (h *Handle[P]) Announce() {
+	select {
+	case h.Cycles.ready <- struct{}{}:
+	default:
+	}
+}
 
 // Spoil marks the cycle that the partition has written to as one that must not be
 // committed.
 func (h *Handle[P]) Spoil(c *Cycle[P], err error) {
 	c.spoil(err)
-	h.Cycles.announce() // otherwise the main goroutine might wait for another result
+	h.Announce() // otherwise the main goroutine might wait for another result
 }
