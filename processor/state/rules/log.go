@@ -190,3 +190,203 @@ func (l *DecisionLog) EndLoading(floor int64) (top *Decision) {
 	l.order()
 	return top
 }
+
+// schedule holds the decisions that a replay may need, and the ones that are in the changelog in
+// the order in which they are to be deleted from it.
+type schedule struct {
+	subjects
+	kinds KindTable
+	queue []*Decision // those in the log, in the order of due
+}
+
+// link inserts a decision among the decisions on its subject, and updates the one before it.
+func (s *schedule) link(d *Decision) {
+	if former := s.subjects.link(d); former != nil {
+		s.requeue(former)
+	}
+}
+
+// end returns the floor from which no replay needs the decision.
+func (s *schedule) end(d *Decision) int64 {
+	switch row := &s.kinds[d.Kind]; {
+	case !row.Standing || row.Lapses && d.asked <= d.Offset:
+		return d.Offset + 1
+	case row.Lapses:
+		// Never later than the next one: a withdrawn decision must not come back
+		// because its withdrawal is forgotten first.
+		return min(d.asked, s.superseded(d))
+	}
+	return s.superseded(d)
+}
+
+// enqueue inserts a decision into the queue, where Forget finds it.
+func (s *schedule) enqueue(d *Decision) {
+	d.due = s.end(d)
+	i := len(s.queue)
+	for i > 0 && byDue(d, s.queue[i-1]) < 0 { // most come last
+		i--
+	}
+	s.queue = slices.Insert(s.queue, i, d)
+}
+
+// requeue moves a decision forward in the queue if the one that now follows it ends it earlier.
+func (s *schedule) requeue(d *Decision) {
+	if s.end(d) >= d.due {
+		return // Forget computes the end again
+	}
+	if i := slices.Index(s.queue, d); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+		s.enqueue(d)
+	}
+}
+
+// less reports whether d comes before e.
+func (d *Decision) less(e *Decision) bool {
+	return d.Offset < e.Offset || d.Offset == e.Offset && d.seq < e.seq
+}
+
+// byDue compares decisions by the order in which they are forgotten.
+func byDue(a, b *Decision) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.seq, b.seq),
+		cmp.Compare(string(a.Subject), string(b.Subject)))
+}
+
+// subjects holds the decisions that a replay may need: by kind and subject the latest one,
+// which links to the earlier ones.
+type subjects [NumKinds]map[string]*Decision
+
+// link inserts a decision among the decisions on its subject, by offset. If it is the latest, link
+// returns the one before it.
+func (s *subjects) link(d *Decision) (former *Decision) {
+	bySubject := s[d.Kind]
+	if bySubject == nil {
+		bySubject = map[string]*Decision{}
+		s[d.Kind] = bySubject
+	}
+	at := bySubject[string(d.Subject)]
+	if at == nil || !d.less(at) {
+		d.before = at
+		bySubject[string(d.Subject)] = d
+		return at
+	}
+	for at.before != nil && d.less(at.before) {
+		at = at.before
+	}
+	d.before, at.before = at.before, d
+	return nil
+}
+
+// unlink reverses link.
+func (s *subjects) unlink(d *Decision) {
+	bySubject := s[d.Kind]
+	at := bySubject[string(d.Subject)]
+	switch {
+	case at == d && d.before == nil:
+		delete(bySubject, string(d.Subject))
+	case at == d:
+		bySubject[string(d.Subject)] = d.before
+	default:
+		for at.before != d {
+			at = at.before
+		}
+		at.before = d.before
+	}
+	d.before = nil
+}
+
+// Latest returns the last decision about a subject; nil without one.
+func (s *subjects) Latest(k Kind, subject []byte) *Decision {
+	if k >= NumKinds {
+		return nil
+	}
+	return s[k][string(subject)]
+}
+
+// InForce returns the last decision about a subject that takes effect before the record at
+// offset or earlier; nil without one.
+func (s *subjects) InForce(k Kind, subject []byte, offset int64) *Decision {
+	d := s.Latest(k, subject)
+	for d != nil && d.Offset > offset {
+		d = d.before
+	}
+	return d
+}
+
+// Subjects returns the number of subjects with a decision of a kind that a replay may need.
+func (s *subjects) Subjects(k Kind) int { return len(s[k]) }
+
+// at returns the decision of the same kind, subject and offset.
+func (s *subjects) at(d *Decision) *Decision {
+	for e := s.Latest(d.Kind, d.Subject); e != nil; e = e.before {
+		if e.Offset == d.Offset {
+			return e
+		}
+	}
+	return nil
+}
+
+// after returns the next decision of the subject.
+func (s *subjects) after(d *Decision) (next *Decision) {
+	for at := s[d.Kind][string(d.Subject)]; at != nil && at != d; at = at.before {
+		next = at
+	}
+	return next
+}
+
+// overwritten reports whether a later decision has overwritten the record of this one:
+// the log has one eviction of a key, and one decision at an offset.
+func (s *subjects) overwritten(d *Decision) bool {
+	next := s.after(d)
+	return next != nil && (d.Kind == KindEviction || next.Offset == d.Offset)
+}
+
+// superseded returns the floor from which no replay needs the decision because of
+// the next one of its subject.
+func (s *subjects) superseded(d *Decision) int64 {
+	if next := s.after(d); next != nil {
+		return next.Offset + 1
+	}
+	return never
+}
+
+// actions holds the loaded decisions that act on the state, in the order in which they do.
+type actions struct {
+	list []*Decision
+	done int // the number of them that have acted
+}
+
+// Acting reports whether Next has more to return.
+func (a *actions) Acting() bool { return a.done < len(a.list) }
+
+// Next returns the next loaded decision that acts on the state, if it takes effect up to
+// the record at offset, and advances past it; nil without one.
+func (a *actions) Next(offset int64) *Decision {
+	if a.done == len(a.list) || a.list[a.done].Offset > offset {
+		return nil
+	}
+	a.done++
+	return a.list[a.done-1]
+}
+
+// NextBetween is Next for a decision that was made between records, up to offset.
+func (a *actions) NextBetween(offset int64) *Decision {
+	if a.done == len(a.list) || !a.list[a.done].Kind.BetweenRecords() {
+		return nil
+	}
+	return a.Next(offset)
+}
+
+// order brings the decisions into their order when all are loaded.
+func (a *actions) order() {
+	slices.SortFunc(a.list, func(d, e *Decision) int {
+		return cmp.Or(cmp.Compare(d.Offset, e.Offset), cmp.Compare(d.seq, e.seq))
+	})
+}
+
+// rewind has Next return the decisions from the offset next on again.
+func (a *actions) rewind(next int64) {
+	a.done = 0
+	for a.done < len(a.list) && a.list[a.done].Offset < next {
+		a.done++
+	}
+}
