@@ -8,20 +8,9 @@ import (
 	"odradek/processor/state/series"
 )
 
-// newJournal returns a journal without a mark, whose operations the State undoes.
-func (s *State) newJournal() journal {
-	return newUndoLog(undoOwner[*Key, atMark]{
-		Save: s.saveUndo, Restore: s.undoRestore, Revert: s.revert, Release: s.undoRelease, Renew: s.undoRenew,
-	})
-}
-
-// atMark is what is restored with a whole unit: values as of the mark where it begins.
-type atMark struct {
-	maxTime   int64
-	heldN     int
-	tally     Tally
-	suspects  []suspect
-	suspected SuspectCounts
+// undoOwner returns the functions with which the journal undoes the State's operations.
+func (s *State) undoOwner() undoOwner {
+	return undoOwner{Save: s.saveUndo, Restore: s.undoRestore, Revert: s.revert, Release: s.undoRelease, Renew: s.undoRenew}
 }
 
 // saveUndo returns what restore needs.
@@ -36,7 +25,7 @@ func (s *State) undoRestore(u atMark) {
 }
 
 // revert undoes an operation.
-func (s *State) revert(o *undoOp[*Key], with *undoOperands) {
+func (s *State) revert(o *undoOp, with *undoOperands) {
 	k, w := o.Key, with.Words
 	switch o.Kind {
 	case opHead:
@@ -84,7 +73,7 @@ func (s *State) revert(o *undoOp[*Key], with *undoOperands) {
 }
 
 // undoRelease releases what only an undo of the operation would need.
-func (s *State) undoRelease(o *undoOp[*Key], values []any) {
+func (s *State) undoRelease(o *undoOp, values []any) {
 	switch o.Kind {
 	case opEvict:
 		o.Key.Release()

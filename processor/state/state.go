@@ -397,7 +397,7 @@ func New(cfg *Config) *State {
 	s.silences = newSilences(cfg.Silence, &s.Keys.KeyTable)
 	s.tasks = newTaskQueue[*Key](s.dets, &s.newest, cfg.Watch != nil)
 	s.decisions = rules.NewDecisionLog(&kinds, s.saveDecision)
-	s.journal = s.newJournal()
+	s.journal = newJournal(s.undoOwner())
 	s.Rulings = newRulings(s.dets, s.decisions, &s.tasks, s.turn, s.route)
 	s.mutes, s.learned = newMuteRules(s.decisions, &s.tasks), newLearnedRules(s.decisions, &s.tasks)
 	s.rebuildStanding()

@@ -26,20 +26,20 @@ type fields struct {
 
 // owner is a state of a few keys.
 type owner struct {
-	undoLog[int, int]
-	keys     map[int]fields
+	journal
+	keys     map[uint32]fields
 	total    int // is restored with a unit
 	released map[string]int
 	renewed  int
 }
 
 func newOwner() *owner {
-	s := &owner{keys: map[int]fields{}, released: map[string]int{}}
-	s.undoLog = newUndoLog(undoOwner[int, int]{
-		Save:    func() int { return s.total },
-		Restore: func(total int) { s.total = total },
-		Revert: func(o *undoOp[int], with *undoOperands) {
-			f := s.keys[o.Key]
+	s := &owner{keys: map[uint32]fields{}, released: map[string]int{}}
+	s.journal = newJournal(undoOwner{
+		Save:    func() atMark { return atMark{heldN: s.total} },
+		Restore: func(saved atMark) { s.total = saved.heldN },
+		Revert: func(o *undoOp, with *undoOperands) {
+			f := s.keys[o.Key.Tag]
 			switch o.Kind {
 			case opWord:
 				f.word = with.Words[0]
@@ -48,9 +48,9 @@ func newOwner() *owner {
 			case opValue:
 				f.word, f.text = with.Words[0], with.Values[0].(string)
 			}
-			s.keys[o.Key] = f
+			s.keys[o.Key.Tag] = f
 		},
-		Release: func(o *undoOp[int], values []any) {
+		Release: func(o *undoOp, values []any) {
 			if o.Kind == opValue {
 				s.released[values[0].(string)]++
 			}
@@ -62,16 +62,16 @@ func newOwner() *owner {
 
 // change changes something and returns the text that it has replaced.
 func (o *owner) change(rng *rand.Rand) {
-	k, u := rng.IntN(4), o.Open
+	k, u := rng.Uint32N(4), o.Open
 	f := o.keys[k]
 	switch rng.IntN(3) {
 	case 0:
 		u.Words = append(u.Words, f.word)
-		u.Push(opWord, k, 0, 1)
+		u.Push(opWord, &Key{Tag: k}, 0, 1)
 		f.word = rng.Uint64()
 	case 1:
 		u.Floats = append(u.Floats, f.float)
-		u.Push(opFloat, k, 0, 1)
+		u.Push(opFloat, &Key{Tag: k}, 0, 1)
 		f.float = rng.Float32()
 	case 2:
 		o.pushText(u, k, f)
@@ -81,9 +81,9 @@ func (o *owner) change(rng *rand.Rand) {
 	o.total++
 }
 
-func (o *owner) pushText(u *undoUnit[int, int], k int, f fields) {
+func (o *owner) pushText(u *unit, k uint32, f fields) {
 	u.Words = append(u.Words, f.word)
-	u.PushValues(opValue, k, 0, 1, f.text)
+	u.PushValues(opValue, &Key{Tag: k}, 0, 1, f.text)
 }
 
 // TestLog makes random changes, marks, snapshots, commits and rollbacks, and compares the
@@ -94,7 +94,7 @@ func TestLog(t *testing.T) {
 	for range 300 {
 		s := newOwner()
 		type copied struct {
-			keys  map[int]fields
+			keys  map[uint32]fields
 			total int
 		}
 		at := map[int64]copied{}
@@ -219,7 +219,7 @@ func TestRelease(t *testing.T) {
 		s.Mark(checkpoint.Floor{Offset: int64(i + 1)})
 		s.SetFloor(checkpoint.Floor{Offset: int64(i)})
 	}
-	if s.Commit(2); !maps.Equal(s.released, map[string]int{"0": 1, "1": 1}) || s.Committed() != 1 || len(s.marks.list) != 3 {
+	if s.Commit(2); !maps.Equal(s.released, map[string]int{"0": 1, "1": 1}) || s.Committed() != 1 || len(s.marks) != 3 {
 		t.Errorf("released %v, floor %d, marks %v", s.released, s.Committed(), s.marks)
 	}
 	if err := s.Check(1); err == nil {
