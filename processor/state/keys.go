@@ -76,7 +76,7 @@ func (s *State) createKey(sm *Sample) *Key {
 	k.Unit = uint32(s.journal.Number)
 	s.Keys.insert(k)
 	s.records.Inherit(k)
-	s.markDirty(k)
+	s.dirty.Add(k, s.journal.Last().Offset)
 	s.Keys.evictor.Observe(sm.Time)
 	s.journal.Open.Push(opCreate, k, 0, 0)
 	s.watchSilence(k, sm.Time)

@@ -14,7 +14,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	}
 	s.firstMark(f, false)
 	for k := range s.Restore.loader.Rewritten {
-		s.markDirty(k)
+		s.dirty.Add(k, s.journal.Last().Offset)
 	}
 	s.forget()
 	s.rebuild() // finds what is silent or orphaned, too

@@ -415,27 +415,19 @@ const (
 	opJudged                     // a score was added to a threshold's history
 )
 
-// touch records a key's first change in the open unit.
+// touch records a key's first change in the open unit: it pushes everything of the key but rows, carries and held samples, and makes
+// it dirty since the last mark.
 func (s *State) touch(k *Key) {
 	k.Unit = uint32(s.journal.Number)
-	saveHead(s.journal.Open, k)
-	s.markDirty(k)
+	if u := s.journal.Open; !u.void {
+		from := len(u.Words)
+		u.Words = k.AppendPlaces(u.Words)
+		u.Push(opHead, k, 0, len(u.Words)-from)
+	}
+	s.dirty.Add(k, s.journal.Last().Offset)
 }
-
-// markDirty makes a key dirty since the last mark.
-func (s *State) markDirty(k *Key) { s.dirty.Add(k, s.journal.Last().Offset) }
 
 // The functions that save gather nothing for a unit that drops its operations: a replay calls them for each sample.
-
-// saveHead pushes everything of a key but rows, carries and held samples.
-func saveHead(u *unit, k *Key) {
-	if u.void {
-		return
-	}
-	from := len(u.Words)
-	u.Words = k.AppendPlaces(u.Words)
-	u.Push(opHead, k, 0, len(u.Words)-from)
-}
 
 // saveRow pushes the oldest row of a full window, which is overwritten next.
 func saveRow(u *unit, k *Key, i int, sw *series.SetWindow, w *series.Window) {
