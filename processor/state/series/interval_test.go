@@ -12,12 +12,12 @@ import (
 )
 
 // aggregating returns a series of the fields a, b and c whose values are aggregated every 10 microseconds.
-func aggregating(zero bool, entries ...string) *Series {
+func aggregating(zero bool, entries ...string) *Key {
 	sets := NewSets([]WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		[]DetectorConfig{{Name: "d", Detector: scorer{window: 3}, Stride: 1}}, 1<<10)
 	sets.Prepare(&rules.Reading{Decoding: rules.Decoding{Fields: []string{"a", "b", "c"}},
 		Order: rules.Order{Every: 10, Aggregates: entries, EmptyZero: zero}})
-	return &NewKey([]byte("k"), sets.For([]byte("k"))).Series
+	return NewKey([]byte("k"), sets.For([]byte("k")))
 }
 
 // TestAggregates: what each aggregate makes of values.
@@ -120,15 +120,15 @@ func TestIntervalSection(t *testing.T) {
 		}
 	}
 	k.Interval.Empty = 3
-	section := func(k *Series) string {
+	section := func(k *Key) string {
 		var e changelog.Encoder
-		Writer{&e}.Interval(k)
+		Writer{&e}.Interval(&k.Series)
 		return string(e.B)
 	}
 	was := section(k)
 	other := aggregating(true, entries...)
 	d := Reader{Decoder: changelog.Decoder{B: []byte(was)}}
-	if d.Interval(other); d.Bad || len(d.B) > 0 || section(other) != was {
+	if d.Interval(&other.Series); d.Bad || len(d.B) > 0 || section(other) != was {
 		t.Fatal("the interval is not read as it was written", d.Bad, len(d.B))
 	}
 	places := k.AppendPlaces(nil)
@@ -139,20 +139,20 @@ func TestIntervalSection(t *testing.T) {
 	}
 	some := aggregating(true, "a=mean", "b=p95", "c=max")
 	d = Reader{Decoder: changelog.Decoder{B: []byte(was)}}
-	if d.Interval(some); !some.Interval.Any() || some.Interval.values[1].n+some.Interval.values[2].n != 0 {
+	if d.Interval(&some.Series); !some.Interval.Any() || some.Interval.values[1].n+some.Interval.values[2].n != 0 {
 		t.Error("another aggregate has the values of one before")
 	}
 	foreign := aggregating(true, entries...)
 	foreign.Set.Every = 20
-	for _, foreign := range []*Series{aggregating(false, entries...), foreign} {
+	for _, foreign := range []*Key{aggregating(false, entries...), foreign} {
 		d = Reader{Decoder: changelog.Decoder{B: []byte(was)}}
-		if d.Interval(foreign); d.Bad || foreign.Interval.Any() {
+		if d.Interval(&foreign.Series); d.Bad || foreign.Interval.Any() {
 			t.Error("the interval of other aggregates is taken")
 		}
 	}
 	for n := range min(len(was), 200) {
 		d := Reader{Decoder: changelog.Decoder{B: []byte(was[:n])}}
-		if d.Interval(other); !d.Bad || other.Interval.Any() {
+		if d.Interval(&other.Series); !d.Bad || other.Interval.Any() {
 			t.Errorf("the first %d of %d bytes are taken", n, len(was))
 		}
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // This file holds the series keys of a partition: the state of one (Key), the table that finds it by
-// its name (Table), the keys with changes that no snapshot has (DirtyQueue), and those that the next
-// snapshot must contain (Changed).
+// its name (KeyTable), the keys with changes that no snapshot has (DirtyQueue), and those that the next
+// snapshot must contain (ChangedKeys).
 
 // Key is the state of one series key.
 type Key struct {
@@ -25,7 +25,7 @@ type Key struct {
 	dirty      bool
 	InLog      bool // has a head in the changelog
 	Dead       bool // evicted or undone; only journal and pending rows still know it
-	changed    bool // in Changed
+	changed    bool // in ChangedKeys
 	Dropped    bool // while loading, because it does not fit into memory
 }
 
@@ -69,19 +69,59 @@ func (k *Key) Dirty() (since int64, dirty bool) { return k.since, k.dirty }
 // SetDirty marks the key dirty since a mark. DirtyQueue.Rebuild has to follow.
 func (k *Key) SetDirty(since int64) { k.dirty, k.since = true, since }
 
-// AppendPlaces appends to dst what RestorePlaces needs: everything of the key but rows, carries and held samples.
+// AppendPlaces appends to dst what RestorePlaces needs: everything of the key but rows, carries and held samples. That is the last
+// offset and time, what transforms remember, the open interval, and how far windows and detectors are.
 func (k *Key) AppendPlaces(dst []uint64) []uint64 {
 	dirty := uint64(0)
 	if k.dirty {
 		dirty = 1
 	}
-	return k.Series.AppendPlaces(append(dst, uint64(k.since), dirty))
+	dst = append(dst, uint64(k.since), dirty, uint64(k.LastOffset), uint64(k.LastTime))
+	if k.Former != nil || k.Interval != nil {
+		dst = k.appendInterval(k.appendFormer(dst))
+	}
+	for i := range k.Windows {
+		dst = append(dst, uint64(k.Windows[i].Count), uint64(k.Windows[i].Rows))
+	}
+	for i := range k.Set.Windows {
+		sw := &k.Set.Windows[i]
+		for j := range sw.Detectors {
+			d := &sw.Detectors[j]
+			n := k.Progress[d.Place].Fresh
+			if dst = append(dst, uint64(n)); n > 0 {
+				dst = append(dst, k.Windows[i].Fresh(sw, d)[:n]...)
+			}
+		}
+	}
+	return dst
 }
 
-// RestorePlaces restores what AppendPlaces has saved. DirtyQueue.Rebuild has to follow.
+// RestorePlaces restores what AppendPlaces has saved. Rows that were overwritten since are restored by themselves, before.
+// DirtyQueue.Rebuild has to follow.
 func (k *Key) RestorePlaces(w []uint64) {
-	k.since, k.dirty = int64(w[0]), w[1] != 0
-	k.Series.RestorePlaces(w[2:])
+	k.since, k.dirty, k.LastOffset, k.LastTime = int64(w[0]), w[1] != 0, int64(w[2]), int64(w[3])
+	w = k.restoreInterval(k.restoreFormer(w[4:]))
+	for i := range k.Windows {
+		win := &k.Windows[i]
+		if k.Set.Windows[i].Grid != nil {
+			win.Count = int64(w[0])
+		} else {
+			win.unpush(win.Count - int64(w[0]))
+		}
+		win.Rows = int32(w[1])
+		w = w[2:]
+	}
+	for i := range k.Set.Windows {
+		sw := &k.Set.Windows[i]
+		for j := range sw.Detectors {
+			d := &sw.Detectors[j]
+			n := int32(w[0])
+			if k.Progress[d.Place].Fresh = n; n > 0 {
+				copy(k.Windows[i].Fresh(sw, d), w[1:1+n])
+			}
+			w = w[1+n:]
+		}
+	}
 }
 
 // ByName compares keys by their names.

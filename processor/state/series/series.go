@@ -104,54 +104,6 @@ func (s *Series) Clear() {
 	}
 }
 
-// AppendPlaces appends what each sample changes beside rows and carries: the last offset and
-// time, what transforms remember, the open interval, and how far windows and detectors are.
-func (s *Series) AppendPlaces(w []uint64) []uint64 {
-	w = s.appendInterval(s.appendFormer(append(w, uint64(s.LastOffset), uint64(s.LastTime))))
-	for i := range s.Windows {
-		w = append(w, uint64(s.Windows[i].Count), uint64(s.Windows[i].Rows))
-	}
-	for i := range s.Set.Windows {
-		sw := &s.Set.Windows[i]
-		for j := range sw.Detectors {
-			d := &sw.Detectors[j]
-			n := s.Progress[d.Place].Fresh
-			if w = append(w, uint64(n)); n > 0 {
-				w = append(w, s.Windows[i].Fresh(sw, d)[:n]...)
-			}
-		}
-	}
-	return w
-}
-
-// RestorePlaces reverses AppendPlaces. Rows that were overwritten since are
-// restored by themselves, before.
-func (s *Series) RestorePlaces(w []uint64) {
-	s.LastOffset, s.LastTime = int64(w[0]), int64(w[1])
-	w = s.restoreInterval(s.restoreFormer(w[2:]))
-	for i := range s.Windows {
-		win := &s.Windows[i]
-		if s.Set.Windows[i].Grid != nil {
-			win.Count = int64(w[0])
-		} else {
-			win.unpush(win.Count - int64(w[0]))
-		}
-		win.Rows = int32(w[1])
-		w = w[2:]
-	}
-	for i := range s.Set.Windows {
-		sw := &s.Set.Windows[i]
-		for j := range sw.Detectors {
-			d := &sw.Detectors[j]
-			n := int32(w[0])
-			if s.Progress[d.Place].Fresh = n; n > 0 {
-				copy(s.Windows[i].Fresh(sw, d), w[1:1+n])
-			}
-			w = w[1+n:]
-		}
-	}
-}
-
 // Progress is the number of fresh rows of one detector for a series, and its carry.
 type Progress struct {
 	Carry  detectors.Words

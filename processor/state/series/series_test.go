@@ -111,7 +111,8 @@ func content(k *Series) string {
 func TestWindow(t *testing.T) {
 	rng := seedtest.New(t)
 	for _, need := range []int{1, 2, 7, 8, 9, 64, 100} {
-		k := newSeries(setsOf(need).For([]byte("a series")))
+		key := NewKey([]byte("a series"), setsOf(need).For([]byte("a series")))
+		k := &key.Series
 		type step struct {
 			places []uint64
 			rows   [][]uint64
@@ -129,13 +130,13 @@ func TestWindow(t *testing.T) {
 							k.Windows[i].RestoreRow(row)
 						}
 					}
-					if k.RestorePlaces(last.places); content(k) != last.before {
+					if key.RestorePlaces(last.places); content(k) != last.before {
 						t.Fatalf("need %d: %d samples are not what they were", need, len(steps))
 					}
 				}
 			}
 			values := []float64{float64(rng.IntN(3)), rng.NormFloat64()}
-			s := step{places: k.AppendPlaces(nil), before: content(k)}
+			s := step{places: key.AppendPlaces(nil), before: content(k)}
 			s.rows = fold(k, int64(len(samples)), values)
 			steps, samples = append(steps, s), append(samples, values)
 			for i := range k.Windows {
