@@ -168,7 +168,7 @@ const mostFittings = 3
 // fits returns errOverBudget when the state that is being loaded has passed its limit by
 // an eighth, without the keys that are left out.
 func (c *changelogReader) fits(f *fitting) error {
-	bytes := c.state.Bytes()
+	bytes := c.state.LoadingBytes()
 	c.logs.Status.SetBytes(bytes)
 	limit := c.Budget.Limit(c.logs.Input, max(bytes, f.granted))
 	if f.tries > 0 {
@@ -183,7 +183,7 @@ func (c *changelogReader) fits(f *fitting) error {
 // measure replaces the state by an empty one that will load only the keys that fit.
 func (c *changelogReader) measure(ctx context.Context, f *fitting) error {
 	if f.tries++; f.tries == 1 {
-		f.granted = c.Budget.Limit(c.logs.Input, c.state.Bytes())
+		f.granted = c.Budget.Limit(c.logs.Input, c.state.LoadingBytes())
 		f.estimate = f.granted
 	}
 	f.estimate -= f.estimate / 8

@@ -57,9 +57,6 @@ func (ky *Keys) newEvictor(ttl int64) evictor[*Key] {
 // DirtyKeys returns the number of keys with changes that no snapshot has.
 func (s *State) DirtyKeys() int { return s.dirty.Len() }
 
-// size estimates the memory of the keys and of what they hold.
-func (s *State) size() int64 { return s.Keys.Bytes + s.held.Bytes() }
-
 // createKey makes a key; nil if no detector reads it.
 func (s *State) createKey(sm *Sample) *Key {
 	set := s.sets.For(sm.Key)
@@ -147,7 +144,7 @@ func (s *State) evictOldest(offset int64) bool {
 func (s *State) Trim(limit, offset int64) (n int) {
 	offset = s.first(offset)
 	s.mustDecide("Trim", offset)
-	for s.size() > limit && s.Keys.Len() > 1 {
+	for s.Bytes() > limit && s.Keys.Len() > 1 {
 		s.evictOldest(offset)
 		n++
 	}

@@ -58,7 +58,9 @@ func (s *State) Committed(next int64) {
 		panic("state: changes of anomalies were committed whose keys Snapshot has not emitted")
 	}
 	s.journal.Commit(next)
-	s.Restore.committed(next)
+	if r := &s.Restore; r.shedAt < next { // the eviction of dropped keys is committed
+		r.dropped, r.shedAt = nil, math.MaxInt64
+	}
 }
 
 // Rollback undoes everything after the mark at to, which is the last one committed, or the first one of the state. It

@@ -71,7 +71,7 @@ func (s *State) startLoading() {
 // take no samples, and Shed evicts them.
 func (r *Restore) DropLoaded(v *Survey) { r.drops = v.Drops }
 
-// LeftOut returns how many of State.Bytes are of dropped keys while loading.
+// LeftOut returns how many of LoadingBytes are of dropped keys.
 func (r *Restore) LeftOut() int64 {
 	if r.loader == nil {
 		return 0
@@ -79,12 +79,12 @@ func (r *Restore) LeftOut() int64 {
 	return r.loader.LeftOut
 }
 
-// bytes returns the memory of records that wait for their key's head.
-func (r *Restore) bytes() int64 {
-	if r.loader == nil {
-		return 0
+// LoadingBytes is Bytes while loading: with the records that wait for their key's head.
+func (s *State) LoadingBytes() int64 {
+	if s.Restore.loader == nil {
+		return s.Bytes()
 	}
-	return r.loader.Bytes()
+	return s.Bytes() + s.Restore.loader.Bytes()
 }
 
 // finishRestore ends loading, for a replay of the input from f to the committed offset.
@@ -188,13 +188,6 @@ func (s *State) Shed(offset int64) (n int) {
 	}
 	s.Restore.shedAt = offset
 	return n
-}
-
-// committed notes that everything up to the mark at next is committed.
-func (r *Restore) committed(next int64) {
-	if r.shedAt < next {
-		r.dropped, r.shedAt = nil, math.MaxInt64
-	}
 }
 
 // replayStride is the number of samples between two marks of a replay. They let

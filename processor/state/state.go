@@ -407,11 +407,8 @@ func New(cfg *Config) *State {
 // Held returns the number of samples that wait for the watermark or are suspects.
 func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
 
-// Bytes estimates the memory of keys, windows, carries and held samples and, while
-// loading, of records that wait for their key's head.
-func (s *State) Bytes() int64 {
-	return s.size() + s.Restore.bytes()
-}
+// Bytes estimates the memory of keys, windows, carries and held samples.
+func (s *State) Bytes() int64 { return s.Keys.Bytes + s.held.Bytes() }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {

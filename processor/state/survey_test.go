@@ -119,7 +119,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 			if err := s.Load(r.key, r.value); err != nil {
 				t.Fatal(err)
 			}
-			peak = max(peak, s.Bytes())
+			peak = max(peak, s.LoadingBytes())
 		}
 		if err := s.BeginReplay(floor, committed, false); err != nil {
 			t.Fatal(err)
