@@ -79,16 +79,12 @@ func (s *State) pass(next int64) {
 	}
 }
 
-// countSample counts a sample by its outcome, which it returns.
+// countSample counts a sample by its outcome, which it returns; in a backfill as Backfilled.
 func (s *State) countSample(out Outcome, offset int64) Outcome {
-	s.Counts[s.counted(out, offset)]++
-	return out
-}
-
-// counted returns the outcome to count for the sample at offset: Backfilled in a backfill.
-func (s *State) counted(out Outcome, offset int64) Outcome {
 	if offset < s.backfill {
-		return Backfilled
+		s.Counts[Backfilled]++
+	} else {
+		s.Counts[out]++
 	}
 	return out
 }

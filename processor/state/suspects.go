@@ -132,7 +132,7 @@ func (s *State) judgeSuspect(sm *Sample, accepted func(*attached)) (held bool) {
 // refuse reports a suspect that is not folded to the caller (Refused).
 func (s *State) refuse(a *attached, out Outcome) {
 	if out == Rejected { // others are counted where they are judged
-		s.Counts[s.counted(Rejected, a.Offset)]++
+		s.countSample(Rejected, a.Offset)
 	}
 	if s.withholds(a.Offset) {
 		return
