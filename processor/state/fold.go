@@ -170,7 +170,9 @@ func (s *State) foldSample(k *Key, sm *Sample, b *detectors.Batch) Outcome {
 		w.Fresh(sw, d)[m.Fresh] = word
 		m.Fresh++
 	} else {
-		s.summarise(k, w, d)
+		if d.Summary != nil {
+			s.foldSummary(k, w, d)
+		}
 		if s.packs(d) {
 			s.pack(k, 0, d, word, b)
 		}
@@ -245,7 +247,9 @@ func (s *State) foldDetector(k *Key, i int, d *series.SetDetector, word uint64, 
 		w.Fresh(&k.Set.Windows[i], d)[m.Fresh] = word
 		m.Fresh++
 	} else {
-		s.summarise(k, w, d)
+		if d.Summary != nil {
+			s.foldSummary(k, w, d)
+		}
 		if s.packs(d) {
 			s.pack(k, i, d, word, b)
 			if d.Until > 0 && w.Count >= d.Until {

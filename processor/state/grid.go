@@ -145,7 +145,9 @@ func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
 			s.warm(k, d, start-1, int64(word>>1), left) // the window's last microsecond
 			continue
 		}
-		s.summarise(k, w, d)
+		if d.Summary != nil {
+			s.foldSummary(k, w, d)
+		}
 		if s.packs(d) {
 			s.pack(k, i, d, word, b)
 		}

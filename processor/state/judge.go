@@ -56,7 +56,9 @@ func (s *State) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, re
 	if !s.withholds(offset) && remaining != noneRemain {
 		s.Rows = append(s.Rows, r)
 	}
-	s.feed(k, d, &r, nil)
+	if len(d.Feeds) > 0 {
+		s.feed(k, d, &r, nil)
+	}
 }
 
 // addRows makes the rows of a task: one for each fresh sample, without a score where
@@ -196,7 +198,9 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 				r.predict(p, b, i)
 			}
 			s.judgeRow(&j)
-			s.feed(p.Key, d, r, &j.why)
+			if len(d.Feeds) > 0 {
+				s.feed(p.Key, d, r, &j.why)
+			}
 		}
 		return
 	}
@@ -223,7 +227,9 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 		}
 		r.inGrid(d)
 		s.judgeRow(&j)
-		s.feed(p.Key, d, r, &j.why)
+		if len(d.Feeds) > 0 {
+			s.feed(p.Key, d, r, &j.why)
+		}
 	}
 }
 

@@ -7,14 +7,8 @@ import "odradek/processor/state/series"
 // when a task becomes due, before it is packed. The summary is state like any
 // other, and as a function of rows alone it is folded in a replay without tasks.
 
-// summarise prepares for the task that the newest row has made due: it folds the rows that have left
-// the detector's window since its last task into the summary, if there is one.
-func (s *State) summarise(k *Key, w *series.Window, d *series.SetDetector) {
-	if d.Summary != nil {
-		s.foldSummary(k, w, d)
-	}
-}
-
+// foldSummary prepares for the task that the newest row has made due: it folds the rows that have left
+// the window of a detector with a summary since its last task into the key's.
 func (s *State) foldSummary(k *Key, w *series.Window, d *series.SetDetector) {
 	left := d.Gone(w)
 	if left <= 0 {
