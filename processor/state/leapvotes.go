@@ -1,7 +1,6 @@
 package state
 
 import (
-	"math"
 	"slices"
 
 	"odradek/processor/state/checkpoint"
@@ -32,12 +31,12 @@ func (l *leapSuspect[S]) Votes() (votes, agree uint8) { return l.votes, l.agree 
 // leapVotes holds the suspects of a partition and takes the votes on them.
 type leapVotes[S any] struct {
 	clone    func(S) S
-	bits     uint8           // of an offset, that number the samples of a record
-	jump     int64           // of the reading in force
-	repaired checkpoint.Jump // of a repair
-	limit
-	list   []leapSuspect[S]         // in order of offset; replaced, never changed in place
-	recall []checkpoint.HeldSuspect // suspects of the floor that Recall has not found yet
+	bits     uint8                    // of an offset, that number the samples of a record
+	jump     int64                    // of the reading in force
+	repaired checkpoint.Jump          // of a repair
+	most     int64                    // the largest jump that samples are judged by, in microseconds; 0: any
+	list     []leapSuspect[S]         // in order of offset; replaced, never changed in place
+	recall   []checkpoint.HeldSuspect // suspects of the floor that Recall has not found yet
 }
 
 // newLeapVotes returns leapVotes without suspects, where jump microseconds are the largest jump (0: any).
@@ -51,8 +50,22 @@ func newLeapVotes[S any](jump int64, bits uint8, clone func(S) S) leapVotes[S] {
 
 // SetJump sets the largest jump in microseconds (0: any) of the reading in force.
 func (l *leapVotes[S]) SetJump(jump int64) {
-	l.jump = jump
-	l.set(jump)
+	l.jump, l.most = jump, jump
+}
+
+// Judging reports whether samples can be suspects at all.
+func (l *leapVotes[S]) Judging() bool { return l.most > 0 }
+
+// Beyond reports whether a sample of that time is a suspect where top is the
+// largest one.
+func (l *leapVotes[S]) Beyond(time, top int64) bool {
+	switch {
+	case l.most == 0:
+		return false
+	case top == noTime:
+		return true
+	}
+	return time > top && uint64(time)-uint64(top) > uint64(l.most)
 }
 
 // Init sets the suspects that are undecided at the floor where the state begins.
@@ -64,15 +77,15 @@ func (l *leapVotes[S]) Init(f checkpoint.Floor) {
 // which the watermark was repaired, as the repair says. It returns the number of suspects of the floor that the input does
 // not have any more.
 func (l *leapVotes[S]) Replay(offset int64) (lost int) {
-	if l.set(l.jump); offset < l.repaired.Until {
-		l.set(l.repaired.Most)
+	if l.most = l.jump; offset < l.repaired.Until {
+		l.most = l.repaired.Most
 	}
 	return l.lost()
 }
 
 // EndReplay ends a replay. It returns the number of suspects of the floor that the input does not have any more.
 func (l *leapVotes[S]) EndReplay() (lost int) {
-	l.set(l.jump)
+	l.most = l.jump
 	return l.lost()
 }
 
@@ -185,36 +198,4 @@ func (l *leapVotes[S]) Held() (held []checkpoint.HeldSuspect) {
 		held = append(held, checkpoint.HeldSuspect{Offset: u.Offset, Votes: u.votes, Agree: u.agree})
 	}
 	return held
-}
-
-// limit is the largest jump in force.
-type limit struct {
-	most  int64  // microseconds; 0: any
-	reach uint64 // most; without a limit, the largest number
-}
-
-// set sets the largest jump that samples are judged by.
-func (l *limit) set(jump int64) {
-	l.most, l.reach = jump, math.MaxUint64
-	if jump > 0 {
-		l.reach = uint64(jump)
-	}
-}
-
-// Judging reports whether samples can be suspects at all.
-func (l *limit) Judging() bool { return l.most > 0 }
-
-// Far reports whether a time is further past an earlier one than the largest jump.
-func (l *limit) Far(time, top int64) bool { return uint64(time)-uint64(top) > l.reach }
-
-// Beyond reports whether a sample of that time is a suspect where top is the
-// largest one.
-func (l *limit) Beyond(time, top int64) bool {
-	switch {
-	case l.most == 0:
-		return false
-	case top == noTime:
-		return true
-	}
-	return time > top && l.Far(time, top)
 }

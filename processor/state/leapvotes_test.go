@@ -1,6 +1,7 @@
 package state
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -72,7 +73,7 @@ func TestLeapVotes(t *testing.T) {
 				at += rng.Int64N(200) - 50
 			}
 			beyond := top == noTime || at > top+jump
-			if j.Beyond(at, top) != beyond || top != noTime && at > top && j.Far(at, top) != beyond {
+			if j.Beyond(at, top) != beyond {
 				t.Fatalf("%d is %v a suspect where %d is the largest", at, j.Beyond(at, top), top)
 			}
 			before := j.List()
@@ -153,7 +154,7 @@ func TestLeapVotesReplay(t *testing.T) {
 		t.Errorf("a jump of 100 is a suspect; %+v", j.Repaired())
 	}
 	j.SetJump(0)
-	if j.EndReplay(); j.Judging() || j.Beyond(1<<62, -1<<62) || j.Far(1<<62, -1<<62) {
+	if j.EndReplay(); j.Judging() || j.Beyond(1<<62, -1<<62) {
 		t.Error("without a largest jump there is a suspect")
 	}
 	if list := j.List(); len(list) != 1 {
@@ -227,5 +228,26 @@ func TestLeapVotesOfRecords(t *testing.T) {
 	}
 	if held == 0 || accepted == 0 || rejected == 0 {
 		t.Errorf("%d suspects, %d samples taken, %d rejected", held, accepted, rejected)
+	}
+}
+
+// TestLimit: which samples are suspects.
+func TestLimit(t *testing.T) {
+	for _, c := range []struct {
+		jump, time, top int64
+		want            bool
+	}{
+		{0, math.MaxInt64, 5, false},
+		{0, 5, noTime, false},
+		{10, 5, noTime, true}, // the first sample of a partition
+		{10, 15, 5, false},
+		{10, 16, 5, true},
+		{10, math.MinInt64 + 1, 5, false}, // in the past
+		{10, math.MaxInt64, math.MinInt64 + 1, true},
+	} {
+		l := newVotes(c.jump)
+		if l.Judging() != (c.jump > 0) || l.Beyond(c.time, c.top) != c.want {
+			t.Errorf("%d past %d is a suspect with a largest jump of %d: %v", c.time, c.top, c.jump, !c.want)
+		}
 	}
 }
