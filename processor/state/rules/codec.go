@@ -12,33 +12,27 @@ import (
 // changelog.Decision, whose name is the kind, a byte, and the subject, followed by the
 // offset: version, number of the decision, content.
 
-// writer writes decisions to the changelog.
-type writer struct {
-	enc  changelog.Encoder
-	name []byte
-}
-
 // put writes the record of a decision.
-func (w *writer) put(out *DecisionOutput, d *Decision) {
-	w.enc.Reset()
-	w.enc.Byte(changelog.Version)
+func (l *DecisionLog) put(out *DecisionOutput, d *Decision) {
+	l.enc.Reset()
+	l.enc.Byte(changelog.Version)
 	if d.Kind == KindEviction {
-		w.enc.Uint(uint64(d.Offset))
+		l.enc.Uint(uint64(d.Offset))
 	} else {
-		w.enc.Uint(d.seq)
-		w.enc.B = append(w.enc.B, d.Content...)
+		l.enc.Uint(d.seq)
+		l.enc.B = append(l.enc.B, d.Content...)
 	}
-	w.putRecord(out, d, w.enc.B)
+	l.putRecord(out, d, l.enc.B)
 }
 
 // putRecord writes a decision's record, or deletes it.
-func (w *writer) putRecord(out *DecisionOutput, d *Decision, value []byte) {
+func (l *DecisionLog) putRecord(out *DecisionOutput, d *Decision, value []byte) {
 	if d.Kind == KindEviction {
 		out.Put(changelog.Eviction, d.Subject, value)
 		return
 	}
-	w.name = append(append(w.name[:0], byte(d.Kind)), d.Subject...)
-	out.Put(changelog.Decision, w.name, value, uint64(d.Offset))
+	l.name = append(append(l.name[:0], byte(d.Kind)), d.Subject...)
+	out.Put(changelog.Decision, l.name, value, uint64(d.Offset))
 }
 
 // Load reads a decision from the changelog: a record of type changelog.Decision, and the

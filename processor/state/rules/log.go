@@ -3,20 +3,29 @@ package rules
 import (
 	"cmp"
 	"slices"
+
+	"odradek/processor/state/changelog"
 )
 
 // DecisionLog holds the decisions in the changelog, and those to be written to it or
 // deleted from it.
 type DecisionLog struct {
-	schedule
-	actions
-	writer
-	step     func(DecisionStep, *Decision)
+	kinds KindTable
+	step  func(DecisionStep, *Decision)
+	// latest has the decisions that a replay may need: by kind and subject the last one, which links to the earlier ones.
+	latest [NumKinds]map[string]*Decision
+	queue  []*Decision // those in the changelog, in the order in which they are to be deleted from it
+	acts   []*Decision // the loaded ones that act on the state, in the order in which they do
+	acted  int         // the number of them that have acted
+
 	unlogged []*Decision // not emitted yet
 	leftover []*Decision // emitted, but their series' records are in the log again
 	revoked  []*Decision // emitted and undone: their records are to be deleted
 	relog    []*Decision // forgotten and undone: their records are to be emitted again
 	seq      uint64
+
+	enc  changelog.Encoder // of a record
+	name []byte            // likewise
 }
 
 // DecisionStep is a step in the life of a decision, which Undo reverts.
@@ -32,9 +41,9 @@ const (
 	Relogged                      // or emitted again after its deletion was undone
 )
 
-// NewDecisionLog returns an empty Log. step is called with each step that Undo may have to revert.
+// NewDecisionLog returns an empty log. step is called with each step that Undo may have to revert.
 func NewDecisionLog(kinds *KindTable, step func(DecisionStep, *Decision)) *DecisionLog {
-	return &DecisionLog{schedule: schedule{kinds: *kinds}, step: step}
+	return &DecisionLog{kinds: *kinds, step: step}
 }
 
 // DecisionOutput is where Emit and Forget write.
@@ -153,7 +162,10 @@ func (l *DecisionLog) Rebuild(next int64) {
 		d.due = l.end(d)
 	}
 	slices.SortFunc(l.queue, byDue)
-	l.rewind(next)
+	l.acted = 0
+	for l.acted < len(l.acts) && l.acts[l.acted].Offset < next {
+		l.acted++
+	}
 }
 
 // MaxMissingSchemas is the number of missing schemas that may wait for the floor before it has to rise.
@@ -161,17 +173,17 @@ const MaxMissingSchemas = 10_000
 
 // Crowded reports whether the floor has to rise so that missing schemas can be
 // forgotten: they come as fast as records of unknown schemas do.
-func (l *DecisionLog) Crowded() bool { return len(l.subjects[KindMissingSchema]) > MaxMissingSchemas }
+func (l *DecisionLog) Crowded() bool { return len(l.latest[KindMissingSchema]) > MaxMissingSchemas }
 
 // Resume takes a loaded eviction that was cut off before it had deleted the records of its
-// series: the next Emit writes it again and deletes them. It comes before Begin.
+// series: the next Emit writes it again and deletes them. It comes before EndLoading.
 func (l *DecisionLog) Resume(d *Decision) { l.leftover = append(l.leftover, d) }
 
 // EndLoading ends the loading of decisions, for a replay from floor on, and returns the one with
 // the largest offset, of several at that offset one that is not made between records; nil without one.
 func (l *DecisionLog) EndLoading(floor int64) (top *Decision) {
-	for k := range l.subjects {
-		for _, d := range l.subjects[k] {
+	for k := range l.latest {
+		for _, d := range l.latest[k] {
 			for ; d != nil; d = d.before {
 				if top == nil || d.Offset > top.Offset || d.Offset == top.Offset && top.Kind.BetweenRecords() {
 					top = d
@@ -180,63 +192,55 @@ func (l *DecisionLog) EndLoading(floor int64) (top *Decision) {
 				l.seq = max(l.seq, d.seq)
 				l.queue = append(l.queue, d)
 				if l.kinds[k].Acts && d.Offset >= floor {
-					l.actions.list = append(l.actions.list, d)
+					l.acts = append(l.acts, d)
 				}
 			}
 		}
 	}
 	slices.SortFunc(l.leftover, func(a, b *Decision) int { return cmp.Compare(a.Offset, b.Offset) })
 	slices.SortFunc(l.queue, byDue)
-	l.order()
+	slices.SortFunc(l.acts, func(d, e *Decision) int { return cmp.Or(cmp.Compare(d.Offset, e.Offset), cmp.Compare(d.seq, e.seq)) })
 	return top
 }
 
-// schedule holds the decisions that a replay may need, and the ones that are in the changelog in
-// the order in which they are to be deleted from it.
-type schedule struct {
-	subjects
-	kinds KindTable
-	queue []*Decision // those in the log, in the order of due
-}
-
 // link inserts a decision among the decisions on its subject, and updates the one before it.
-func (s *schedule) link(d *Decision) {
-	if former := s.subjects.link(d); former != nil {
-		s.requeue(former)
+func (l *DecisionLog) link(d *Decision) {
+	if former := l.insert(d); former != nil {
+		l.requeue(former)
 	}
 }
 
 // end returns the floor from which no replay needs the decision.
-func (s *schedule) end(d *Decision) int64 {
-	switch row := &s.kinds[d.Kind]; {
+func (l *DecisionLog) end(d *Decision) int64 {
+	switch row := &l.kinds[d.Kind]; {
 	case !row.Standing || row.Lapses && d.asked <= d.Offset:
 		return d.Offset + 1
 	case row.Lapses:
 		// Never later than the next one: a withdrawn decision must not come back
 		// because its withdrawal is forgotten first.
-		return min(d.asked, s.superseded(d))
+		return min(d.asked, l.superseded(d))
 	}
-	return s.superseded(d)
+	return l.superseded(d)
 }
 
 // enqueue inserts a decision into the queue, where Forget finds it.
-func (s *schedule) enqueue(d *Decision) {
-	d.due = s.end(d)
-	i := len(s.queue)
-	for i > 0 && byDue(d, s.queue[i-1]) < 0 { // most come last
+func (l *DecisionLog) enqueue(d *Decision) {
+	d.due = l.end(d)
+	i := len(l.queue)
+	for i > 0 && byDue(d, l.queue[i-1]) < 0 { // most come last
 		i--
 	}
-	s.queue = slices.Insert(s.queue, i, d)
+	l.queue = slices.Insert(l.queue, i, d)
 }
 
 // requeue moves a decision forward in the queue if the one that now follows it ends it earlier.
-func (s *schedule) requeue(d *Decision) {
-	if s.end(d) >= d.due {
+func (l *DecisionLog) requeue(d *Decision) {
+	if l.end(d) >= d.due {
 		return // Forget computes the end again
 	}
-	if i := slices.Index(s.queue, d); i >= 0 {
-		s.queue = slices.Delete(s.queue, i, i+1)
-		s.enqueue(d)
+	if i := slices.Index(l.queue, d); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+		l.enqueue(d)
 	}
 }
 
@@ -251,17 +255,13 @@ func byDue(a, b *Decision) int {
 		cmp.Compare(string(a.Subject), string(b.Subject)))
 }
 
-// subjects holds the decisions that a replay may need: by kind and subject the latest one,
-// which links to the earlier ones.
-type subjects [NumKinds]map[string]*Decision
-
-// link inserts a decision among the decisions on its subject, by offset. If it is the latest, link
+// insert inserts a decision among the decisions on its subject, by offset. If it is the latest, insert
 // returns the one before it.
-func (s *subjects) link(d *Decision) (former *Decision) {
-	bySubject := s[d.Kind]
+func (l *DecisionLog) insert(d *Decision) (former *Decision) {
+	bySubject := l.latest[d.Kind]
 	if bySubject == nil {
 		bySubject = map[string]*Decision{}
-		s[d.Kind] = bySubject
+		l.latest[d.Kind] = bySubject
 	}
 	at := bySubject[string(d.Subject)]
 	if at == nil || !d.less(at) {
@@ -276,9 +276,9 @@ func (s *subjects) link(d *Decision) (former *Decision) {
 	return nil
 }
 
-// unlink reverses link.
-func (s *subjects) unlink(d *Decision) {
-	bySubject := s[d.Kind]
+// unlink reverses insert.
+func (l *DecisionLog) unlink(d *Decision) {
+	bySubject := l.latest[d.Kind]
 	at := bySubject[string(d.Subject)]
 	switch {
 	case at == d && d.before == nil:
@@ -295,17 +295,17 @@ func (s *subjects) unlink(d *Decision) {
 }
 
 // Latest returns the last decision about a subject; nil without one.
-func (s *subjects) Latest(k Kind, subject []byte) *Decision {
+func (l *DecisionLog) Latest(k Kind, subject []byte) *Decision {
 	if k >= NumKinds {
 		return nil
 	}
-	return s[k][string(subject)]
+	return l.latest[k][string(subject)]
 }
 
 // InForce returns the last decision about a subject that takes effect before the record at
 // offset or earlier; nil without one.
-func (s *subjects) InForce(k Kind, subject []byte, offset int64) *Decision {
-	d := s.Latest(k, subject)
+func (l *DecisionLog) InForce(k Kind, subject []byte, offset int64) *Decision {
+	d := l.Latest(k, subject)
 	for d != nil && d.Offset > offset {
 		d = d.before
 	}
@@ -313,11 +313,11 @@ func (s *subjects) InForce(k Kind, subject []byte, offset int64) *Decision {
 }
 
 // Subjects returns the number of subjects with a decision of a kind that a replay may need.
-func (s *subjects) Subjects(k Kind) int { return len(s[k]) }
+func (l *DecisionLog) Subjects(k Kind) int { return len(l.latest[k]) }
 
 // at returns the decision of the same kind, subject and offset.
-func (s *subjects) at(d *Decision) *Decision {
-	for e := s.Latest(d.Kind, d.Subject); e != nil; e = e.before {
+func (l *DecisionLog) at(d *Decision) *Decision {
+	for e := l.Latest(d.Kind, d.Subject); e != nil; e = e.before {
 		if e.Offset == d.Offset {
 			return e
 		}
@@ -326,8 +326,8 @@ func (s *subjects) at(d *Decision) *Decision {
 }
 
 // after returns the next decision of the subject.
-func (s *subjects) after(d *Decision) (next *Decision) {
-	for at := s[d.Kind][string(d.Subject)]; at != nil && at != d; at = at.before {
+func (l *DecisionLog) after(d *Decision) (next *Decision) {
+	for at := l.latest[d.Kind][string(d.Subject)]; at != nil && at != d; at = at.before {
 		next = at
 	}
 	return next
@@ -335,58 +335,37 @@ func (s *subjects) after(d *Decision) (next *Decision) {
 
 // overwritten reports whether a later decision has overwritten the record of this one:
 // the log has one eviction of a key, and one decision at an offset.
-func (s *subjects) overwritten(d *Decision) bool {
-	next := s.after(d)
+func (l *DecisionLog) overwritten(d *Decision) bool {
+	next := l.after(d)
 	return next != nil && (d.Kind == KindEviction || next.Offset == d.Offset)
 }
 
 // superseded returns the floor from which no replay needs the decision because of
 // the next one of its subject.
-func (s *subjects) superseded(d *Decision) int64 {
-	if next := s.after(d); next != nil {
+func (l *DecisionLog) superseded(d *Decision) int64 {
+	if next := l.after(d); next != nil {
 		return next.Offset + 1
 	}
 	return never
 }
 
-// actions holds the loaded decisions that act on the state, in the order in which they do.
-type actions struct {
-	list []*Decision
-	done int // the number of them that have acted
-}
-
 // Acting reports whether Next has more to return.
-func (a *actions) Acting() bool { return a.done < len(a.list) }
+func (l *DecisionLog) Acting() bool { return l.acted < len(l.acts) }
 
 // Next returns the next loaded decision that acts on the state, if it takes effect up to
 // the record at offset, and advances past it; nil without one.
-func (a *actions) Next(offset int64) *Decision {
-	if a.done == len(a.list) || a.list[a.done].Offset > offset {
+func (l *DecisionLog) Next(offset int64) *Decision {
+	if l.acted == len(l.acts) || l.acts[l.acted].Offset > offset {
 		return nil
 	}
-	a.done++
-	return a.list[a.done-1]
+	l.acted++
+	return l.acts[l.acted-1]
 }
 
 // NextBetween is Next for a decision that was made between records, up to offset.
-func (a *actions) NextBetween(offset int64) *Decision {
-	if a.done == len(a.list) || !a.list[a.done].Kind.BetweenRecords() {
+func (l *DecisionLog) NextBetween(offset int64) *Decision {
+	if l.acted == len(l.acts) || !l.acts[l.acted].Kind.BetweenRecords() {
 		return nil
 	}
-	return a.Next(offset)
-}
-
-// order brings the decisions into their order when all are loaded.
-func (a *actions) order() {
-	slices.SortFunc(a.list, func(d, e *Decision) int {
-		return cmp.Or(cmp.Compare(d.Offset, e.Offset), cmp.Compare(d.seq, e.seq))
-	})
-}
-
-// rewind has Next return the decisions from the offset next on again.
-func (a *actions) rewind(next int64) {
-	a.done = 0
-	for a.done < len(a.list) && a.list[a.done].Offset < next {
-		a.done++
-	}
+	return l.Next(offset)
 }

@@ -172,8 +172,8 @@ func TestLog(t *testing.T) {
 		}
 		l.Forget(l.output(1<<30), 1<<40)
 		standing := 0
-		for k := range l.subjects {
-			standing += len(l.subjects[k])
+		for k := range l.latest {
+			standing += len(l.latest[k])
 		}
 		if len(l.queue) != standing || len(l.records) != standing || l.Subjects(KindEviction) != 0 {
 			t.Fatalf("%d decisions and %d records are left, %d subjects", len(l.queue), len(l.records), standing)
@@ -222,7 +222,7 @@ func TestLoad(t *testing.T) {
 func TestSubjects(t *testing.T) {
 	rng := seedtest.New(t)
 	for range 200 {
-		var m subjects
+		var m DecisionLog
 		var want []*Decision
 		for step := range 40 {
 			if len(want) > 0 && rng.IntN(3) == 0 {
@@ -241,7 +241,7 @@ func TestSubjects(t *testing.T) {
 				if at == len(want) && at > 0 {
 					last = want[at-1]
 				}
-				if former := m.link(d); former != last {
+				if former := m.insert(d); former != last {
 					t.Fatalf("it follows %v, want %v", former, last)
 				}
 				want = slices.Insert(want, at, d)
@@ -275,8 +275,58 @@ func TestSubjects(t *testing.T) {
 				}
 			}
 		}
-		if n := len(m[KindMissingSchema]); (n == 1) != (len(want) > 0) {
+		if n := len(m.latest[KindMissingSchema]); (n == 1) != (len(want) > 0) {
 			t.Fatalf("%d subjects of %d decisions", n, len(want))
 		}
+	}
+}
+
+// TestSchedule: a standing decision that is followed by another of its subject moves forward in the
+// queue, to where that one takes effect.
+func TestSchedule(t *testing.T) {
+	s := DecisionLog{kinds: KindTable{KindMissingSchema: {Name: "missing schema", Standing: true}, KindEviction: {Name: "eviction"}}}
+	first := &Decision{Kind: KindMissingSchema, Subject: []byte("a"), Offset: 1}
+	evicted := &Decision{Kind: KindEviction, Subject: []byte("k"), Offset: 20}
+	for _, d := range []*Decision{first, evicted} {
+		s.link(d)
+		s.enqueue(d)
+	}
+	if s.queue[0] != evicted || first.due != never || evicted.due != 21 {
+		t.Fatalf("a decision in force is due at %d, an eviction at %d", first.due, evicted.due)
+	}
+	second := &Decision{Kind: KindMissingSchema, Subject: []byte("a"), Offset: 10}
+	s.link(second)
+	s.enqueue(second)
+	if s.queue[0] != first || first.due != 11 || s.queue[2] != second {
+		t.Errorf("a decision that the next one ends is due at %d", first.due)
+	}
+}
+
+// TestActions: decisions act once, in the order of their offsets and of when they were made, and again
+// after a rollback.
+func TestActions(t *testing.T) {
+	a := DecisionLog{acts: []*Decision{{Offset: 7, seq: 1}, {Offset: 3, seq: 5}, {Offset: 3, seq: 2}, {Offset: 9, seq: 3}}}
+	a.EndLoading(0)
+	wantNext := func(offset int64, want ...uint64) {
+		t.Helper()
+		for _, seq := range want {
+			if d := a.Next(offset); d == nil || d.seq != seq {
+				t.Fatalf("at %d acts %+v, not number %d", offset, d, seq)
+			}
+		}
+		if d := a.Next(offset); d != nil {
+			t.Fatalf("at %d acts %+v, too", offset, d)
+		}
+	}
+	wantNext(2)
+	wantNext(3, 2, 5)
+	wantNext(8, 1)
+	if !a.Acting() {
+		t.Error("there is no decision left")
+	}
+	a.Rebuild(3)
+	wantNext(10, 2, 5, 1, 3)
+	if a.Acting() {
+		t.Error("there are decisions left")
 	}
 }
