@@ -24,7 +24,7 @@
 //	         held until the watermark reaches it, if Lateness > 0 (package series)
 //	         values transformed, and with the others of an interval made one sample (fold.go, intervals.go)
 //	         row into the key's windows (package series), progress of its detectors counted,
-//	         tasks that became due packed into the batch (fold.go, queue.go), or scored (direct.go)
+//	         tasks that became due packed into the batch (queue.go, pack.go), or scored (direct.go)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
 //	         anomalies to Events (judge.go, judgement.go), carries to their keys (apply.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (undo.go)
@@ -94,8 +94,9 @@
 //
 // What the samples alone do not determine (a key evicted because memory is short, a schema that
 // the registry does not have) is decided once, live, and is then part of the log:
-// Decide makes a decision, Standing returns one that holds from an offset on. Package rules
-// describes their offsets, life, changelog records and replay, and how to add a kind.
+// Decide makes a decision, Standing returns one that holds from an offset on. A replay makes none: it takes those
+// of the changelog, each before the sample at its offset. Package rules says when a decision takes effect, how long it
+// is kept, and how to add a kind.
 //
 // # The changelog
 //
@@ -153,7 +154,7 @@
 //     undo needs only the rows that were overwritten.
 //   - A summary of what has left a detector's window (package series) is folded when
 //     a task is due, so that it changes once a stride, and by a replay too.
-//   - A task's float32 rows are centred on a value of their own (tasks.go). An earlier
+//   - A task's float32 rows are centred on a value of their own (pack.go). An earlier
 //     center could be a spike, or the level before a shift, and would cost digits for a
 //     whole window.
 package state
