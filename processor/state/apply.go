@@ -15,14 +15,14 @@ func (s *State) Apply(b *detectors.Batch) {
 	list := s.tasks.Pending()
 	for i := range list {
 		p := &list[i]
-		s.applied = &p.scoringTask
+		s.applied = p
 		switch p.Index {
 		case taskWarmingUp:
-			time, offset, remaining := s.tasks.WarmedUp(&p.scoringTask)
+			time, offset, remaining := s.tasks.copies.WarmedUp(p)
 			s.addWarmRow(p.Key, p.Detector, time, offset, remaining)
 			continue
 		case taskDeferred:
-			s.tasks.Do(&p.scoringTask)
+			s.tasks.Do(p)
 			continue
 		}
 		d, b := p.Detector, b

@@ -349,7 +349,7 @@ func TestMemoryOfAKey(t *testing.T) {
 		rows := int64(256 + stride - 1)
 		over := (heap()-before)/keys - rows*16
 		// What a chunk in flight takes is no matter of keys.
-		d.s.journal, d.s.tasks, d.s.judge.finds = newJournal(d.s.undoOwner()), newTaskQueue[*Key](d.s.dets, &d.s.newest, false), nil
+		d.s.journal, d.s.tasks, d.s.judge.finds = newJournal(d.s.undoOwner()), newTaskQueue(d.s.dets, &d.s.newest, false), nil
 		flight := over
 		over = (heap()-before)/keys - rows*16
 		t.Logf("stride %d: %d bytes a key beyond %d rows of 16 bytes, and %d for chunks of 10,000 samples; Bytes says %d",

@@ -24,7 +24,7 @@ func TestCopies(t *testing.T) {
 	}
 	for _, centers := range [][]float64{nil, {100, 200}} {
 		c := copies{words: []uint64{99, 99}} // of another task
-		task := scoringTask{Detector: d, at: 2, times: 4, copied: 4}
+		task := pendingTask{Detector: d, at: 2, times: 4, copied: 4}
 		push(0, 7)
 		c.addTimes(w, 4, 0)
 		c.words = append(c.words, 8, 10, 13)

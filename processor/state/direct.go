@@ -12,9 +12,9 @@ import (
 // pack packs a task that has become due, or scores it.
 func (s *State) pack(k *Key, i int, d *series.SetDetector, word uint64, b *detectors.Batch) {
 	q := &s.tasks
-	p := &q.detectors[d.Index]
+	p := &q.packer.detectors[d.Index]
 	if p.direct == nil {
-		q.Pack(k, &k.Series, i, d, word, b)
+		q.Pack(k, i, d, word, b)
 		return
 	}
 	alone := q.Empty()
@@ -22,8 +22,8 @@ func (s *State) pack(k *Key, i int, d *series.SetDetector, word uint64, b *detec
 		s.scorePlain(k, &k.Windows[i], p, word)
 		return
 	}
-	q.Pack(k, &k.Series, i, d, word, &q.direct)
-	t := &q.pending[len(q.pending)-1].scoringTask
+	q.Pack(k, i, d, word, &q.direct)
+	t := &q.pending[len(q.pending)-1]
 	t.Direct = true
 	q.direct.Resolve(int(t.Index), &q.rows)
 	if p.inPlace {
@@ -47,7 +47,7 @@ func (s *State) pack(k *Key, i int, d *series.SetDetector, word uint64, b *detec
 }
 
 // scorePlain makes the row of a plain task that waits for nothing.
-func (s *State) scorePlain(k *Key, w *series.Window, p *detector, word uint64) {
+func (s *State) scorePlain(k *Key, w *series.Window, p *packing, word uint64) {
 	q, r := &s.tasks, p.plain
 	x, y := w.Values(1, min(w.Rows, p.Full))
 	n := len(x) + len(y)

@@ -19,13 +19,13 @@ import (
 
 // handOver has an executor score the tasks of all detectors of a State.
 func handOver(s *State) {
-	for i := range s.tasks.detectors {
-		d := &s.tasks.detectors[i]
+	for i := range s.tasks.packer.detectors {
+		d := &s.tasks.packer.detectors[i]
 		if d.direct != nil {
 			d.direct, d.plain, d.inPlace, d.linked = nil, nil, false, d.Most.Carry > 0
 		}
 	}
-	s.tasks.most = s.tasks.need()
+	s.tasks.most = s.tasks.packer.need()
 }
 
 // directConfig has detectors of ops that are scored directly, and perhaps one that is not.
@@ -127,14 +127,14 @@ func TestDirect(t *testing.T) {
 		want := New(cfg)
 		handOver(want)
 		rows, events := fold(want, 50, 0, 1)
-		for i := range want.tasks.detectors {
-			if want.tasks.detectors[i].direct != nil {
+		for i := range want.tasks.packer.detectors {
+			if want.tasks.packer.detectors[i].direct != nil {
 				t.Fatal("a task is not handed over")
 			}
 		}
 		s := New(cfg)
-		for i := range s.tasks.detectors {
-			if d := &s.tasks.detectors[i]; d.Setup != nil {
+		for i := range s.tasks.packer.detectors {
+			if d := &s.tasks.packer.detectors[i]; d.Setup != nil {
 				plain, inPlace = plain+number(d.plain != nil), inPlace+number(d.inPlace)
 			}
 		}

@@ -94,7 +94,7 @@ func (s *spans) mark(w *series.Window, d *series.SetDetector) uint32 {
 }
 
 // after returns how many rows come after the i-th fresh row of a task until one whose score spans no gap; 0 if its own spans none.
-func (s *spans) after(t *scoringTask, i int) int32 {
+func (s *spans) after(t *pendingTask, i int) int32 {
 	if t.spans == 0 {
 		return 0
 	}

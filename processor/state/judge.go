@@ -63,10 +63,10 @@ func (s *State) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, re
 
 // addRows makes the rows of a task: one for each fresh sample, without a score where
 // nothing was found; of a series.Spaced one for each that is scored.
-func (s *State) addRows(p *pending, b *detectors.Batch) {
+func (s *State) addRows(p *pendingTask, b *detectors.Batch) {
 	d := p.Detector
 	t := &b.Tasks[p.Index]
-	times, words := s.tasks.Times(&p.scoringTask)
+	times, words := s.tasks.copies.Times(p)
 	if p.Steady {
 		fresh, about, until := rowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
@@ -83,7 +83,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
 			r.Score, r.Judged, r.Threshold = scores[at], scores[at], nan
-			if left := s.tasks.after(&p.scoringTask, i); left > 0 {
+			if left := s.tasks.gaps.after(p, i); left > 0 {
 				r.State, r.Remaining, r.Score, r.Judged = RowWarmingUp, left, nan, nan
 			}
 			if d.Predict != nil {
@@ -139,7 +139,7 @@ func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
 }
 
 // predict sets what the detector expected of the i-th fresh row of a task.
-func (r *Row) predict(p *pending, b *detectors.Batch, i int) {
+func (r *Row) predict(p *pendingTask, b *detectors.Batch, i int) {
 	if r.Score != r.Score {
 		return
 	}
@@ -168,9 +168,9 @@ func highest(f []detectors.Finding) []detectors.Finding {
 
 // judgeRows makes the rows of a task of a detector whose scores are judged, or change a ScoreState. It judges those, too, whose
 // rows are withheld.
-func (s *State) judgeRows(p *pending, b *detectors.Batch) {
+func (s *State) judgeRows(p *pendingTask, b *detectors.Batch) {
 	d := p.Detector
-	times, words := s.tasks.Times(&p.scoringTask)
+	times, words := s.tasks.copies.Times(p)
 	a := s.alertOf(p.Key, d)
 	t := &b.Tasks[p.Index]
 	if p.Steady {
@@ -190,7 +190,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			if r.State == RowWarmingUp {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
-			if left := s.tasks.after(&p.scoringTask, i); left > 0 {
+			if left := s.tasks.gaps.after(p, i); left > 0 {
 				r.State, r.Remaining, r.Score = RowWarmingUp, left, nan
 				s.forgetSmooth(p.Key, d)
 			}
@@ -244,7 +244,7 @@ func (s *State) forgetSmooth(k *Key, d *series.SetDetector) {
 // reasons is what a score is explained from: a task's i-th fresh row with its finding, nil
 // for none, or for an ensemble the members' contributions.
 type reasons struct {
-	p       *pending
+	p       *pendingTask
 	b       *detectors.Batch
 	i       int
 	finding *detectors.Finding
@@ -274,7 +274,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 	var part detectors.Location
 	newest, since, ok := rows.Len()-1, 0, false
 	if start, begun := events.Since(); begun {
-		since = newest - s.tasks.Since(&p.scoringTask, start)
+		since = newest - s.tasks.copies.Since(p, start)
 	}
 	switch {
 	case f != nil && f.Expected != nil:
@@ -290,13 +290,13 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 	if !ok {
 		return
 	}
-	at, row := s.tasks.Row(&p.scoringTask, newest-part.Row)
-	from, _ := s.tasks.Row(&p.scoringTask, newest-part.From)
-	centers, _ := s.tasks.Values(&p.scoringTask, i)
+	at, row := s.tasks.copies.Row(p, newest-part.Row)
+	from, _ := s.tasks.copies.Row(p, newest-part.From)
+	centers, _ := s.tasks.copies.Values(p, i)
 	for c := range d.Dim {
 		actual[c] = math.Float64frombits(row[c])
 		if expected != nil {
-			expected[c] = expected[c]*s.tasks.Scale(&p.scoringTask, c) + math.Float64frombits(centers[c])
+			expected[c] = expected[c]*s.tasks.copies.Scale(p, c) + math.Float64frombits(centers[c])
 		}
 	}
 	if anomaly.Largest(contribution) < 0 {
@@ -307,7 +307,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 		in.Deviation.Side = s.newestSide(p, rows, i, &part, contribution)
 	}
 	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {
-		if spread := part.Spread * s.tasks.Scale(&p.scoringTask, field); spread-spread == 0 {
+		if spread := part.Spread * s.tasks.copies.Scale(p, field); spread-spread == 0 {
 			in.Deviation.Spread = spread
 		}
 	}
@@ -316,7 +316,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 // newestSide returns the side on which the last row of a score is of what the rows before it let expect; 0: it is not known. Learned rules
 // compare anomalies by it: the reading that deviates most may be an old one, on either side of a shape.
 // part and contribution belong to the score.
-func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detectors.Location, contribution []float64) anomaly.Side {
+func (s *State) newestSide(p *pendingTask, rows detectors.Rows, i int, part *detectors.Location, contribution []float64) anomaly.Side {
 	d, last := p.Detector, rows.Row(i)
 	field, newest := anomaly.Largest(contribution), part.Newest
 	if !part.HasNewest {
@@ -331,8 +331,8 @@ func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detecto
 	if field < 0 {
 		return 0
 	}
-	centers, row := s.tasks.Values(&p.scoringTask, i)
-	e, a := newest*s.tasks.Scale(&p.scoringTask, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field])
+	centers, row := s.tasks.copies.Values(p, i)
+	e, a := newest*s.tasks.copies.Scale(p, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field])
 	switch {
 	case a > e:
 		return anomaly.Above
@@ -345,7 +345,7 @@ func (s *State) newestSide(p *pending, rows detectors.Rows, i int, part *detecto
 }
 
 // values returns the function that Input.Values is; nil where the detector's scores cover one sample, or no expected value is known.
-func (r *reasons) values(tasks *taskQueue[*Key]) func(int, *anomaly.Range) anomaly.Range {
+func (r *reasons) values(tasks *taskQueue) func(int, *anomaly.Range) anomaly.Range {
 	if p := r.p; p == nil || !p.Valued || !p.Steady || p.Detector.From == 0 || p.Detector.Explain == nil {
 		return nil
 	}
@@ -354,11 +354,11 @@ func (r *reasons) values(tasks *taskQueue[*Key]) func(int, *anomaly.Range) anoma
 }
 
 // covered returns the range of a field's values in the rows that the score of the i-th fresh row covers, and in that row.
-func (r *reasons) covered(tasks *taskQueue[*Key], field int, last *anomaly.Range) anomaly.Range {
+func (r *reasons) covered(tasks *taskQueue, field int, last *anomaly.Range) anomaly.Range {
 	p := r.p
 	rows := r.b.Rows(int(p.Index))
-	centers, _ := tasks.Values(&p.scoringTask, r.i)
-	scale, center := tasks.Scale(&p.scoringTask, field), math.Float64frombits(centers[field])
+	centers, _ := tasks.copies.Values(p, r.i)
+	scale, center := tasks.copies.Scale(p, field), math.Float64frombits(centers[field])
 	to := rows.Row(r.i)
 	// Older rows are in the task for the sake of other fresh ones.
 	first := max(0, to+1-p.Detector.Detector.Window())

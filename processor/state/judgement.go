@@ -107,7 +107,7 @@ func (s *State) guard(j *judgement) {
 	if !j.Exceeds || guard == nil || why.p == nil {
 		return
 	}
-	_, row := s.tasks.Values(&why.p.scoringTask, why.i)
+	_, row := s.tasks.copies.Values(why.p, why.i)
 	if !guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
 		j.turnAway()
 		return

@@ -23,7 +23,7 @@ type Output struct {
 	source  []byte    // the input partition, a part of the ids of anomalies
 	groups  *grouping // of anomalies; nil: there are none
 	changed series.ChangedKeys
-	applied *scoringTask // what Apply does now; nil: nothing
+	applied *pendingTask // what Apply does now; nil: nothing
 }
 
 // SetSource sets the input partition that the state is of. It goes into the ids of
@@ -57,8 +57,8 @@ type Rise struct {
 }
 
 // addBlock adds the block of a task to Blocks, if its detector made one.
-func (s *State) addBlock(p *pending, b *detectors.Batch) {
-	times, words := s.tasks.Times(&p.scoringTask)
+func (s *State) addBlock(p *pendingTask, b *detectors.Batch) {
+	times, words := s.tasks.copies.Times(p)
 	offset := int64(words[len(words)-1] >> 1)
 	if s.withholds(offset) {
 		return

@@ -17,7 +17,7 @@ import (
 
 // packer puts the rows and the parameters of tasks into a batch.
 type packer struct {
-	detectors []detector       // by Setup.Index
+	detectors []packing        // by Setup.Index
 	batch     *detectors.Batch // that has the parameters
 	serial    uint64
 	// Of the task being packed: the centers of its columns, their scales if the detector has any, and the
@@ -31,7 +31,7 @@ type packer struct {
 // and its X begins and ends as many rows later. The bits of X are the same as without
 // sharing. room is the number of tasks that may still follow.
 func (p *packer) packX(
-	t *detectors.Task, w *series.Window, d *detector, m *series.Progress, before *scoringTask, rows int32, b *detectors.Batch,
+	t *detectors.Task, w *series.Window, d *packing, m *series.Progress, before *pendingTask, rows int32, b *detectors.Batch,
 ) (room uint16) {
 	x, y := w.Values(d.Dim, rows)
 	common := p.center(x, y, d, rows, w.Count)
@@ -69,7 +69,7 @@ func (p *packer) packX(
 // packWide is packX for rows of float64, which are not centred. All tasks of full windows could share
 // them, but it lets only as many share them as packX does.
 func (p *packer) packWide(
-	t *detectors.Task, w *series.Window, d *detector, m *series.Progress, before *scoringTask, rows int32, b *detectors.Batch,
+	t *detectors.Task, w *series.Window, d *packing, m *series.Progress, before *pendingTask, rows int32, b *detectors.Batch,
 ) (room uint16) {
 	if before != nil && before.room > 0 {
 		shared, more := b.Tasks[before.Index].X, uint32(d.Fresh)*uint32(d.Dim)
@@ -91,7 +91,7 @@ func (p *packer) packWide(
 }
 
 // packTimed packs rows of float64 that begin with their event time. Tasks do not share them.
-func packTimed(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
+func packTimed(t *detectors.Task, w *series.Window, d *packing, rows int32, b *detectors.Batch) {
 	var dst []float64
 	t.X, dst = b.GrowF64(int(rows) * d.Width)
 	at := 0
@@ -113,7 +113,7 @@ func packTimed(t *detectors.Task, w *series.Window, d *detector, rows int32, b *
 }
 
 // changesLevel reports whether the rows of a task, with the centers of packer, change their level.
-func (p *packer) changesLevel(x, y []uint64, w *series.Window, d *detector, m *series.Progress, rows int32, common bool) bool {
+func (p *packer) changesLevel(x, y []uint64, w *series.Window, d *packing, m *series.Progress, rows int32, common bool) bool {
 	if !common || d.Wide != detectors.WideAll && d.Wide != detectors.WideCourse {
 		return detectors.ChangesLevel(d.Wide, x, y, d.Dim, int(min(rows, d.Fresh)), p.centers)
 	}
@@ -121,7 +121,7 @@ func (p *packer) changesLevel(x, y []uint64, w *series.Window, d *detector, m *s
 }
 
 // packLevels packs the rows of a task that change their level as float64: not centred, and not shared.
-func (p *packer) packLevels(t *detectors.Task, x, y []uint64, count int64, d *detector, rows int32, common bool, b *detectors.Batch) {
+func (p *packer) packLevels(t *detectors.Task, x, y []uint64, count int64, d *packing, rows int32, common bool, b *detectors.Batch) {
 	dst := b.PackWide(t, x, y)
 	clear(p.centers)
 	if d.Scale {
@@ -133,7 +133,7 @@ func (p *packer) packLevels(t *detectors.Task, x, y []uint64, count int64, d *de
 }
 
 // packOne is packX for rows of one value that tasks do not share.
-func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
+func (p *packer) packOne(t *detectors.Task, w *series.Window, d *packing, rows int32, b *detectors.Batch) {
 	x, y := w.Values(1, rows)
 	n := len(x) + len(y)
 	var dst []float32
@@ -147,7 +147,7 @@ func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows 
 }
 
 // narrow packs rows of one value, the newest of which is the count-th of the series, and returns what they are centred on.
-func (d *detector) narrow(dst []float32, x, y []uint64, count int64) (center float64) {
+func (d *packing) narrow(dst []float32, x, y []uint64, count int64) (center float64) {
 	n := len(x) + len(y)
 	ok := false
 	if n == int(d.Full) {
@@ -164,7 +164,7 @@ func (d *detector) narrow(dst []float32, x, y []uint64, count int64) (center flo
 // of rows (detectors.CenterRows), the newest of which is the count-th of the key; otherwise,
 // or where a column has no value in the run, of all rows of the task; the model's origin
 // where there is one. It reports whether the next windows may have the same.
-func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) bool {
+func (p *packer) center(x, y []uint64, d *packing, rows int32, count int64) bool {
 	if d.model != nil {
 		p.centers = append(p.centers[:0], d.origin...)
 		return rows == d.Full
@@ -181,7 +181,7 @@ func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) boo
 }
 
 // scale sets p.scales to the scales of the rows that center has centred on.
-func (p *packer) scale(x, y []uint64, d *detector, rows int32, count int64, common bool) {
+func (p *packer) scale(x, y []uint64, d *packing, rows int32, count int64, common bool) {
 	from, n := 0, int(rows)
 	if common {
 		from, n = detectors.CenterRows(int(d.centerRun), n, count)
@@ -190,7 +190,7 @@ func (p *packer) scale(x, y []uint64, d *detector, rows int32, count int64, comm
 }
 
 // pack packs rows with the centers of the task, and its scales.
-func (p *packer) pack(d *detector, dst []float32, x, y []uint64) {
+func (p *packer) pack(d *packing, dst []float32, x, y []uint64) {
 	if d.Scale {
 		detectors.PackScaled(dst, x, y, p.centers, p.scales)
 		return
@@ -200,7 +200,7 @@ func (p *packer) pack(d *detector, dst []float32, x, y []uint64) {
 
 // params returns the place of the detector's parameters in the batch. It writes them
 // to a batch once until the next Reset.
-func (p *packer) params(d *detector, b *detectors.Batch) detectors.Span {
+func (p *packer) params(d *packing, b *detectors.Batch) detectors.Span {
 	if p.batch != b || p.serial != b.Serial() {
 		p.unplace(b)
 	}
@@ -217,14 +217,14 @@ func (p *packer) unplace(b *detectors.Batch) {
 	}
 }
 
-func (p *packer) place(d *detector, b *detectors.Batch) detectors.Span {
+func (p *packer) place(d *packing, b *detectors.Batch) detectors.Span {
 	d.span = b.Put(d.Params)
 	d.placed = true
 	return d.span
 }
 
 // packCounts packs the rows of a task as integers.
-func packCounts(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
+func packCounts(t *detectors.Task, w *series.Window, d *packing, rows int32, b *detectors.Batch) {
 	var dst []int64
 	x, y := w.Values(d.Dim, rows)
 	t.X, dst = b.GrowI64(len(x) + len(y))
@@ -250,7 +250,7 @@ func (p *packer) packGrid(t *detectors.Task, w *series.Window, g *series.Grid, b
 }
 
 // packSummary puts the summary's virtual points into a task, as float64 or centred as its rows are.
-func (p *packer) packSummary(t *detectors.Task, d *detector, m *series.Summary, b *detectors.Batch) {
+func (p *packer) packSummary(t *detectors.Task, d *packing, m *series.Summary, b *detectors.Batch) {
 	if m.Empty() {
 		return
 	}
@@ -269,8 +269,8 @@ func (p *packer) packSummary(t *detectors.Task, d *detector, m *series.Summary, 
 	d.Summary.Pack(dst, m.State, p.centers)
 }
 
-// detector is how the tasks of a detector are packed.
-type detector struct {
+// packing is how the tasks of a detector are packed.
+type packing struct {
 	*series.Setup
 	centerRun int32            // consecutive rows that are the newest of windows with the same centers
 	shares    bool             // tasks of a series in a batch share rows
@@ -293,12 +293,12 @@ type detector struct {
 // packing fewer again takes less time than finding the series' previous task.
 const leastShared = 32
 
-// newDetector returns how tasks of a detector are packed. Where scores are watched, a task keeps the carry that it had.
-func newDetector(d *series.Setup, watched bool) detector {
+// newPacking returns how tasks of a detector are packed. Where scores are watched, a task keeps the carry that it had.
+func newPacking(d *series.Setup, watched bool) packing {
 	shares := d.Elem != detectors.I64 && int(d.Full)*d.Dim >= leastShared
 	sparing, _ := d.Detector.(detectors.Sparing)
 	shares = shares && sparing == nil && d.Width == d.Dim
-	made := detector{Setup: d, centerRun: int32(detectors.CenterRun(int(d.Full))), sparing: sparing}
+	made := packing{Setup: d, centerRun: int32(detectors.CenterRun(int(d.Full))), sparing: sparing}
 	if z, ok := d.Detector.(detectors.Direct); ok {
 		made.direct, made.inPlace = z.Direct()
 	}
@@ -328,7 +328,7 @@ func (p *packer) need() detectors.Need {
 	return n
 }
 
-func (d *detector) addNeed(n *detectors.Need) {
+func (d *packing) addNeed(n *detectors.Need) {
 	n.Tasks++
 	n.In += len(d.Params) + d.Most.Carry + 2 // both at even offsets
 	n.Out += d.Most.Scores + d.Most.Carry + d.Most.Detail
@@ -354,7 +354,7 @@ func (d *detector) addNeed(n *detectors.Need) {
 // followers returns the number of tasks to leave room for behind one whose newest row is
 // the count-th of the series: the previous batch's number of tasks less those already packed,
 // or, beyond that, as many as are packed; at most those with the same centers.
-func (d *detector) followers(m *series.Packed, count int64) uint16 {
+func (d *packing) followers(m *series.Packed, count int64) uint16 {
 	more := m.Tasks
 	if m.Before > m.Tasks {
 		more = m.Before - m.Tasks

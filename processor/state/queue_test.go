@@ -47,13 +47,12 @@ func TestQueue(t *testing.T) {
 			[]series.DetectorConfig{{Name: "a", Detector: scorer{window}, Stride: stride, Fingerprint: 2}}, 1<<20)
 		set := sets.For(nil)
 		sw, d := &set.Windows[0], &set.Windows[0].Detectors[0]
-		keys := make([]*series.Series, 1+r.IntN(5))
+		keys := make([]*Key, 1+r.IntN(5))
 		past := make([][]float64, len(keys))
 		for i := range keys {
-			keys[i] = new(series.Series)
-			keys[i].Init(fmt.Append(nil, i), set, make([]series.Window, 1), make([]series.Progress, 1))
+			keys[i] = series.NewKey(fmt.Append(nil, i), set)
 		}
-		q, b := newTaskQueue[int](sets.Setups, new(int64), false), &detectors.Batch{}
+		q, b := newTaskQueue(sets.Setups, new(int64), false), &detectors.Batch{}
 		q.numbered = uint32(math.MaxUint32 - r.IntN(200))
 		var want []wantedTask
 		called, defers := []int(nil), 0
@@ -62,7 +61,7 @@ func TestQueue(t *testing.T) {
 				checkQueue(t, &q, b, want, keys)
 				for i := range q.Pending() {
 					if p := &q.Pending()[i]; p.Index == taskDeferred {
-						q.Do(&p.scoringTask)
+						q.Do(p)
 					}
 				}
 				q.Drop()
@@ -86,14 +85,14 @@ func TestQueue(t *testing.T) {
 			word := uint64(offset) << 1
 			switch {
 			case w.Rows < d.MinRows:
-				q.WarmUp(i, d, k.LastTime, offset, int32(3*offset))
+				q.WarmUp(k, d, k.LastTime, offset, int32(3*offset))
 				want = append(want, wantedTask{key: i, index: taskWarmingUp, offset: offset})
 			case m.Fresh+1 < d.Fresh:
 				w.Fresh(sw, d)[m.Fresh] = word
 				m.Fresh++
 			default:
 				words := append(slices.Clone(w.Fresh(sw, d)[:m.Fresh]), word)
-				q.Pack(i, k, 0, d, word, b)
+				q.Pack(k, 0, d, word, b)
 				m.Fresh = 0
 				full := past[i][max(0, len(past[i])-int(d.Full)):]
 				want = append(want, wantedTask{i, int32(len(b.Tasks)) - 1, offset, words, slices.Clone(full)})
@@ -105,7 +104,7 @@ func TestQueue(t *testing.T) {
 
 // checkQueue compares the queue with what it should have, and X with the windows, whose
 // values are within some units of each other.
-func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []wantedTask, keys []*series.Series) {
+func checkQueue(t *testing.T, q *taskQueue, b *detectors.Batch, want []wantedTask, keys []*Key) {
 	t.Helper()
 	got := q.Pending()
 	if len(got) != len(want) || q.Empty() != (len(want) == 0) {
@@ -120,11 +119,11 @@ func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []want
 	before := map[int]uint32{} // After of the next task, by series
 	for i := range want {
 		e, p := &want[i], &got[i]
-		if p.Index != e.index || e.index != taskDeferred && p.Key != e.key {
-			t.Fatalf("task %d is %d of series %d, not %d of %d", i, p.Index, p.Key, e.index, e.key)
+		if p.Index != e.index || e.index != taskDeferred && p.Key != keys[e.key] {
+			t.Fatalf("task %d is %d of series %s, not %d of %d", i, p.Index, p.Key.Name(), e.index, e.key)
 		}
 		if e.index == taskWarmingUp {
-			if at, offset, remaining := q.WarmedUp(&p.scoringTask); at != 2*e.offset || offset != e.offset || int64(remaining) != 3*e.offset {
+			if at, offset, remaining := q.copies.WarmedUp(p); at != 2*e.offset || offset != e.offset || int64(remaining) != 3*e.offset {
 				t.Fatalf("task %d has time %d, offset %d and %d remaining, not %d, %d and %d", i, at, offset, remaining, 2*e.offset, e.offset,
 					3*e.offset)
 			}
@@ -132,7 +131,7 @@ func checkQueue(t *testing.T, q *taskQueue[int], b *detectors.Batch, want []want
 		if e.index < 0 {
 			continue
 		}
-		times, words := q.Times(&p.scoringTask)
+		times, words := q.copies.Times(p)
 		if !slices.Equal(words, e.words) || times[len(times)-1] != uint64(2*e.offset) {
 			t.Fatalf("task %d has words %v, not %v, and times %v", i, words, e.words, times)
 		}

@@ -227,7 +227,7 @@ func (s *State) followReading(in *rules.Reading, watermark int64) {
 	s.readings.inForce = in
 	s.order, s.released = in.Order, watermark
 	s.setMaxHeld(in.MaxHeld << s.bits)
-	s.tasks.maxGap = in.MaxGap
+	s.tasks.gaps.maxGap = in.MaxGap
 	s.Suspects.votes.SetJump(in.MaxJump)
 	_, alike := s.readings.configured.Translate(in)
 	s.readings.foreign = !alike

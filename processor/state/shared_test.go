@@ -75,7 +75,7 @@ func (s *sharing) check() {
 		rows := b.Rows(int(p.Index))
 		x, wide := rows.X, rows.X64
 		all := s.all[string(p.Key.Name())]
-		_, words := s.s.tasks.Times(&p.scoringTask)
+		_, words := s.s.tasks.copies.Times(p)
 		last := words[len(words)-1] >> 1 // its offset
 		n, _ := slices.BinarySearchFunc(all, int64(last), func(r modelRow, o int64) int { return int(r.offset - o) })
 		all = all[:n+1]

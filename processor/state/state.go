@@ -266,9 +266,6 @@ type BlockRow struct {
 	Data         []byte
 }
 
-// pending is a task without scores, or what waits behind one.
-type pending = pendingTasks[*Key]
-
 // Tally counts samples and keys since New, less what was rolled back. Replay counts nothing.
 type Tally struct {
 	// Counts are the samples by outcome.
@@ -343,7 +340,7 @@ type State struct {
 	intervals intervals
 	silences  silences
 	orphans   orphans
-	tasks     taskQueue[*Key] // to the executor, and in order behind it
+	tasks     taskQueue // to the executor, and in order behind it
 	judge     judge
 	mutes     muteRules
 	learned   learnedRules
@@ -395,7 +392,7 @@ func New(cfg *Config) *State {
 	s.Keys.evictor = s.Keys.newEvictor(cfg.TTL)
 	s.groups = newGrouping(cfg.Grouping, &s.Keys.KeyTable)
 	s.silences = newSilences(cfg.Silence, &s.Keys.KeyTable)
-	s.tasks = newTaskQueue[*Key](s.dets, &s.newest, cfg.Watch != nil)
+	s.tasks = newTaskQueue(s.dets, &s.newest, cfg.Watch != nil)
 	s.decisions = rules.NewDecisionLog(&kinds, s.saveDecision)
 	s.journal = newJournal(s.undoOwner())
 	s.Rulings = newRulings(s.dets, s.decisions, &s.tasks, s.turn, s.route)

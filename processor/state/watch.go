@@ -42,7 +42,7 @@ func (s *State) watched(d *series.SetDetector, a *series.Alert, r *Row, why *rea
 			w.Expected, w.Actual, w.Contribution, w.Deviation = in.Expected, in.Actual, in.Contribution, in.Deviation
 			if d.Scale {
 				for c := range d.Dim {
-					w.Scales = append(w.Scales, s.tasks.Scale(&p.scoringTask, c))
+					w.Scales = append(w.Scales, s.tasks.copies.Scale(p, c))
 				}
 			}
 		}
