@@ -27,6 +27,9 @@ func WordsF64(w []uint32) []float64 {
 // BitsF64 views the bits of float64s as float64, without a copy.
 func BitsF64(b []uint64) []float64 { return *(*[]float64)(unsafe.Pointer(&b)) }
 
+// BitsI64 views the bits of int64s as int64, without a copy.
+func BitsI64(b []uint64) []int64 { return *(*[]int64)(unsafe.Pointer(&b)) }
+
 // WordsI64 is WordsF64 for int64.
 func WordsI64(w []uint32) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(w))), len(w)/2)

@@ -18,8 +18,8 @@ func (s *State) Apply(b *detectors.Batch) {
 		s.applied = p
 		switch p.Index {
 		case taskWarmingUp:
-			time, offset, remaining := s.tasks.copies.WarmedUp(p)
-			s.addWarmRow(p.Key, p.Detector, time, offset, remaining)
+			r := &s.tasks.copies.warm[p.place]
+			s.addWarmRow(p.Key, p.Detector, r.Time, r.Offset, r.Remaining)
 			continue
 		case taskDeferred:
 			s.tasks.Do(p)

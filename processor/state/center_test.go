@@ -23,8 +23,8 @@ func xs(s *State, from int64, series []float64) map[int64][]float32 {
 			continue
 		}
 		if x := b.Rows(int(p.Index)).X; len(x) == int(p.Detector.Full) {
-			_, words := s.tasks.copies.Times(p)
-			out[int64(words[len(words)-1]>>1)+1] = slices.Clone(x)
+			fresh := s.tasks.copies.Fresh(p)
+			out[fresh[len(fresh)-1].Offset+1] = slices.Clone(x)
 		}
 	}
 	execute(b)

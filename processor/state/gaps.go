@@ -24,7 +24,7 @@ const (
 
 // longest returns the longest interval between two of times, in order, that is no gap; MaxInt64: none is one. With
 // rules.OwnGap it is ten times the 0.99 quantile of the newest intervals, of which at least one may be a gap.
-func longest(maxGap int64, a, b []uint64) int64 {
+func longest(maxGap int64, a, b []int64) int64 {
 	if maxGap != rules.OwnGap {
 		return maxGap
 	}
@@ -73,7 +73,7 @@ func (s *spans) mark(w *series.Window, d *series.SetDetector) uint32 {
 		return 0
 	}
 	from := len(s.left)
-	since, last := int32(math.MaxInt32), int64(a[0]) // rows behind the newest gap
+	since, last := int32(math.MaxInt32), a[0] // rows behind the newest gap
 	for i := range n {
 		t := a
 		j := int(i)
@@ -83,10 +83,10 @@ func (s *spans) mark(w *series.Window, d *series.SetDetector) uint32 {
 		if since < math.MaxInt32 {
 			since++
 		}
-		if int64(t[j])-last > limit {
+		if t[j]-last > limit {
 			since = 1
 		}
-		if last = int64(t[j]); i >= n-d.Fresh {
+		if last = t[j]; i >= n-d.Fresh {
 			s.left = append(s.left, max(0, d.Reads-since))
 		}
 	}
@@ -102,14 +102,14 @@ func (s *spans) after(t *pendingTask, i int) int32 {
 }
 
 // across reports whether a finding about the rows between two of a task's, whose times these are, spans a gap.
-func (s *State) across(d *series.SetDetector, times []uint64, from, to int) bool {
+func (s *State) across(d *series.SetDetector, times []int64, from, to int) bool {
 	maxGap := s.judge.maxGap
 	if maxGap == 0 || d.Grid != nil {
 		return false
 	}
 	limit := int64(-1)
 	for i := from + 1; i <= to; i++ {
-		if d := int64(times[i] - times[i-1]); d > 0 {
+		if d := times[i] - times[i-1]; d > 0 {
 			if limit < 0 {
 				limit = longest(maxGap, times[max(0, len(times)-usualRows-1):], nil)
 			}
@@ -128,15 +128,15 @@ type longestOf struct {
 }
 
 // add adds the intervals between two of times from a number on, in order, and keeps count of them.
-func (l *longestOf) add(count int, a, b []uint64, from int) {
+func (l *longestOf) add(count int, a, b []int64, from int) {
 	l.count = count
 	if from >= len(a) {
 		a, b, from = b, nil, from-len(a)
 	}
 	last := a[from]
-	for _, part := range [2][]uint64{a[from+1:], b} {
+	for _, part := range [2][]int64{a[from+1:], b} {
 		for _, t := range part {
-			d := int64(t - last)
+			d := t - last
 			if last = t; d <= l.list[count-1] {
 				continue
 			}

@@ -66,19 +66,18 @@ func (s *State) addWarmRow(k *Key, d *series.SetDetector, time, offset int64, re
 func (s *State) addRows(p *pendingTask, b *detectors.Batch) {
 	d := p.Detector
 	t := &b.Tasks[p.Index]
-	times, words := s.tasks.copies.Times(p)
+	fresh := s.tasks.copies.Fresh(p)
 	if p.Steady {
-		fresh, about, until := rowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
 		rows := s.Rows
-		for i, word := range words {
+		for i := range fresh {
 			at, ok := d.Scored(i)
 			if !ok {
 				continue
 			}
 			rows = append(rows, Row{})
 			r := &rows[len(rows)-1]
-			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[at])
+			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, &fresh[i], scores[at])
 			if r.State == RowWarmingUp {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
@@ -89,8 +88,8 @@ func (s *State) addRows(p *pendingTask, b *detectors.Batch) {
 			if d.Predict != nil {
 				r.predict(p, b, i)
 			}
-			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
-			r.About, r.Until = int64(about[i]), int64(until[i])
+			r.Offset, r.Time = fresh[i].Offset, fresh[i].Time
+			r.About, r.Until = s.tasks.copies.Covered(p, i)
 			r.Behind = s.behind(r.Offset)
 		}
 		if s.withholdsSome() {
@@ -101,13 +100,14 @@ func (s *State) addRows(p *pendingTask, b *detectors.Batch) {
 		s.Rows = rows
 		return
 	}
-	fresh := times[len(times)-len(words):]
+	times := s.tasks.copies.Times(p)
 	s.judge.finds = d.Detector.AppendFindings(s.judge.finds[:0], b.Rows(int(p.Index)))
 	finds := highest(s.judge.finds)
-	for i, word := range words {
+	for i := range fresh {
+		f := &fresh[i]
 		r := Row{
-			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan, Judged: nan, Threshold: nan,
-			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
+			Key: p.Key, Detector: d.Index, State: f.state(), Score: nan, Judged: nan, Threshold: nan,
+			Offset: f.Offset, Time: f.Time, About: f.Time, Until: f.Time,
 		}
 		if len(finds) > 0 && finds[0].Fresh == i {
 			if s.across(d, times, finds[0].From, finds[0].To) {
@@ -125,17 +125,25 @@ func (s *State) addRows(p *pendingTask, b *detectors.Batch) {
 	}
 }
 
-// stateOf returns the state of a row of a steady detector, from the word of its sample and its score.
-func stateOf(d *series.SetDetector, word uint64, score float32) RowState {
+// stateOf returns the state of a row of a steady detector, from its score.
+func stateOf(d *series.SetDetector, f *freshRow, score float32) RowState {
 	if d.Learner != nil && score != score {
 		return RowWarmingUp
 	}
-	return RowState(word&1) * RowImputed
+	return f.state()
+}
+
+// state returns the state of a row that has a score.
+func (f *freshRow) state() RowState {
+	if f.Imputed {
+		return RowImputed
+	}
+	return RowScored
 }
 
 // setFinding sets the score of a finding and the times that it is about.
-func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
-	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
+func (r *Row) setFinding(f *detectors.Finding, times []int64) {
+	r.Score, r.About, r.Until = float32(f.Score), times[f.From], times[f.To]
 }
 
 // predict sets what the detector expected of the i-th fresh row of a task.
@@ -170,13 +178,12 @@ func highest(f []detectors.Finding) []detectors.Finding {
 // rows are withheld.
 func (s *State) judgeRows(p *pendingTask, b *detectors.Batch) {
 	d := p.Detector
-	times, words := s.tasks.copies.Times(p)
+	fresh := s.tasks.copies.Fresh(p)
 	a := s.alertOf(p.Key, d)
 	t := &b.Tasks[p.Index]
 	if p.Steady {
-		fresh, about, until := rowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:t.Scores.Len].F32()
-		for i, word := range words {
+		for i := range fresh {
 			at, ok := d.Scored(i)
 			if !ok {
 				continue
@@ -184,9 +191,9 @@ func (s *State) judgeRows(p *pendingTask, b *detectors.Batch) {
 			j := judgement{key: p.Key, detector: d, alert: a}
 			j.why.p, j.why.b, j.why.i = p, b, i
 			r := &j.row
-			r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, stateOf(d, word, scores[at]), scores[at]
-			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
-			r.About, r.Until = int64(about[i]), int64(until[i])
+			r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, stateOf(d, &fresh[i], scores[at]), scores[at]
+			r.Offset, r.Time = fresh[i].Offset, fresh[i].Time
+			r.About, r.Until = s.tasks.copies.Covered(p, i)
 			if r.State == RowWarmingUp {
 				r.Remaining = p.Remaining(b, scores, at)
 			}
@@ -204,15 +211,15 @@ func (s *State) judgeRows(p *pendingTask, b *detectors.Batch) {
 		}
 		return
 	}
-	fresh := times[len(times)-len(words):]
+	times := s.tasks.copies.Times(p)
 	s.judge.finds = d.Detector.AppendFindings(s.judge.finds[:0], b.Rows(int(p.Index)))
 	finds := highest(s.judge.finds)
-	for i, word := range words {
+	for i := range fresh {
 		j := judgement{key: p.Key, detector: d, alert: a}
 		j.why.p, j.why.b, j.why.i = p, b, i
 		r := &j.row
-		r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, RowState(word&1)*RowImputed, nan
-		r.Offset, r.Time = int64(word>>1), int64(fresh[i])
+		r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, fresh[i].state(), nan
+		r.Offset, r.Time = fresh[i].Offset, fresh[i].Time
 		r.About, r.Until = r.Time, r.Time
 		if len(finds) > 0 && finds[0].Fresh == i {
 			f := &finds[0]
@@ -292,11 +299,11 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 	}
 	at, row := s.tasks.copies.Row(p, newest-part.Row)
 	from, _ := s.tasks.copies.Row(p, newest-part.From)
-	centers, _ := s.tasks.copies.Values(p, i)
-	for c := range d.Dim {
-		actual[c] = math.Float64frombits(row[c])
-		if expected != nil {
-			expected[c] = expected[c]*s.tasks.copies.Scale(p, c) + math.Float64frombits(centers[c])
+	columns := s.tasks.copies.Columns(p)
+	copy(actual, row)
+	if expected != nil {
+		for c := range columns {
+			expected[c] = expected[c]*columns[c].Scale + columns[c].Center
 		}
 	}
 	if anomaly.Largest(contribution) < 0 {
@@ -307,7 +314,7 @@ func (s *State) explain(why *reasons, events *anomaly.State, in *anomaly.Input) 
 		in.Deviation.Side = s.newestSide(p, rows, i, &part, contribution)
 	}
 	if field := anomaly.Largest(contribution); field >= 0 && expected != nil {
-		if spread := part.Spread * s.tasks.copies.Scale(p, field); spread-spread == 0 {
+		if spread := part.Spread * columns[field].Scale; spread-spread == 0 {
 			in.Deviation.Spread = spread
 		}
 	}
@@ -331,8 +338,8 @@ func (s *State) newestSide(p *pendingTask, rows detectors.Rows, i int, part *det
 	if field < 0 {
 		return 0
 	}
-	centers, row := s.tasks.copies.Values(p, i)
-	e, a := newest*s.tasks.copies.Scale(p, field)+math.Float64frombits(centers[field]), math.Float64frombits(row[field])
+	column := s.tasks.copies.Columns(p)[field]
+	e, a := newest*column.Scale+column.Center, s.tasks.copies.Values(p, i)[field]
 	switch {
 	case a > e:
 		return anomaly.Above
@@ -357,13 +364,12 @@ func (r *reasons) values(tasks *taskQueue) func(int, *anomaly.Range) anomaly.Ran
 func (r *reasons) covered(tasks *taskQueue, field int, last *anomaly.Range) anomaly.Range {
 	p := r.p
 	rows := r.b.Rows(int(p.Index))
-	centers, _ := tasks.copies.Values(p, r.i)
-	scale, center := tasks.copies.Scale(p, field), math.Float64frombits(centers[field])
+	column := tasks.copies.Columns(p)[field]
 	to := rows.Row(r.i)
 	// Older rows are in the task for the sake of other fresh ones.
 	first := max(0, to+1-p.Detector.Detector.Window())
 	return anomaly.Cover(field, first, max(0, to-p.Detector.From), to, func(row int) float64 {
-		return rows.Value(row, field)*scale + center
+		return rows.Value(row, field)*column.Scale + column.Center
 	}, last)
 }
 

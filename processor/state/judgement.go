@@ -1,7 +1,6 @@
 package state
 
 import (
-	"math"
 	"slices"
 
 	"odradek/detectors"
@@ -107,8 +106,8 @@ func (s *State) guard(j *judgement) {
 	if !j.Exceeds || guard == nil || why.p == nil {
 		return
 	}
-	_, row := s.tasks.copies.Values(why.p, why.i)
-	if !guard.Open(func(field int) float64 { return math.Float64frombits(row[field]) }) {
+	row := s.tasks.copies.Values(why.p, why.i)
+	if !guard.Open(func(field int) float64 { return row[field] }) {
 		j.turnAway()
 		return
 	}

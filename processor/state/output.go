@@ -58,8 +58,8 @@ type Rise struct {
 
 // addBlock adds the block of a task to Blocks, if its detector made one.
 func (s *State) addBlock(p *pendingTask, b *detectors.Batch) {
-	times, words := s.tasks.copies.Times(p)
-	offset := int64(words[len(words)-1] >> 1)
+	fresh, times := s.tasks.copies.Fresh(p), s.tasks.copies.Times(p)
+	offset := fresh[len(fresh)-1].Offset
 	if s.withholds(offset) {
 		return
 	}
@@ -72,6 +72,6 @@ func (s *State) addBlock(p *pendingTask, b *detectors.Batch) {
 	}
 	s.Blocks = append(s.Blocks, BlockRow{
 		Key: p.Key, Detector: p.Detector.Index, Offset: offset,
-		About: int64(times[0]), Until: int64(times[len(times)-1]), MediaType: media, Data: data,
+		About: times[0], Until: times[len(times)-1], MediaType: media, Data: data,
 	})
 }

@@ -20,9 +20,41 @@ type packer struct {
 	detectors []packing        // by Setup.Index
 	batch     *detectors.Batch // that has the parameters
 	serial    uint64
-	// Of the task being packed: the centers of its columns, their scales if the detector has any, and the
-	// sums of a grid's tables.
+	// Of the task being packed: the centers of its columns, their scales if the detector has any, and of a grid's the
+	// sums of its tables and where its window starts.
 	centers, scales, sums []float64
+	windowStart           int64
+}
+
+// packRows packs the rows of a task. room is the number of tasks that may still follow with the same centers (packX).
+func (p *packer) packRows(
+	t *detectors.Task, w *series.Window, d *packing, m *series.Progress, before *pendingTask, rows int32, b *detectors.Batch,
+) (room uint16) {
+	p.centers = p.centers[:0]
+	switch d.Elem {
+	case detectors.F32:
+		if d.model != nil {
+			t.Model = b.Model(d.model)
+		}
+		if d.model == nil && !d.shares && d.Dim == 1 && d.Wide == detectors.NotWide {
+			p.packOne(t, w, d, rows, b)
+			return 0
+		}
+		return p.packX(t, w, d, m, before, rows, b)
+	case detectors.F64:
+		if d.Width > d.Dim {
+			packTimed(t, w, d, rows, b)
+			return 0
+		}
+		return p.packWide(t, w, d, m, before, rows, b)
+	case detectors.I64:
+		if d.Grid == nil {
+			packCounts(t, w, d, rows, b)
+		} else {
+			p.packGrid(t, w, d.Grid, b)
+		}
+	}
+	return 0
 }
 
 // packX packs the rows of a task. Consecutive tasks of full windows with the same centers
@@ -96,15 +128,15 @@ func packTimed(t *detectors.Task, w *series.Window, d *packing, rows int32, b *d
 	t.X, dst = b.GrowF64(int(rows) * d.Width)
 	at := 0
 	x, y := w.Times(rows, 0)
-	for _, part := range [2][]uint64{x, y} {
+	for _, part := range [2][]int64{x, y} {
 		for _, time := range part {
-			dst[at] = float64(int64(time))
+			dst[at] = float64(time)
 			at += d.Width
 		}
 	}
 	at = 0
-	x, y = w.Values(d.Dim, rows)
-	for _, part := range [2][]uint64{x, y} {
+	values, more := w.Values(d.Dim, rows)
+	for _, part := range [2][]uint64{values, more} {
 		for ; len(part) > 0; part = part[d.Dim:] {
 			detectors.PackF64(dst[at+1:], part[:d.Dim], nil)
 			at += d.Width
@@ -236,17 +268,16 @@ func packCounts(t *detectors.Task, w *series.Window, d *packing, rows int32, b *
 	}
 }
 
-// packGrid packs the tables of a grid's window, and returns the window's start.
-func (p *packer) packGrid(t *detectors.Task, w *series.Window, g *series.Grid, b *detectors.Batch) (start int64) {
+// packGrid packs the tables of a grid's window.
+func (p *packer) packGrid(t *detectors.Task, w *series.Window, g *series.Grid, b *detectors.Batch) {
 	p.sums = slices.Grow(p.sums[:0], 2*g.Cells())[:2*g.Cells()]
 	clear(p.sums)
-	start = w.Tables().Sum(g, p.sums)
+	p.windowStart = w.Tables().Sum(g, p.sums)
 	var dst []int64
 	t.X, dst = b.GrowI64(len(p.sums))
 	for i, v := range p.sums {
 		dst[i] = detectors.Count(v)
 	}
-	return start
 }
 
 // packSummary puts the summary's virtual points into a task, as float64 or centred as its rows are.

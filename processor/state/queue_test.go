@@ -123,17 +123,17 @@ func checkQueue(t *testing.T, q *taskQueue, b *detectors.Batch, want []wantedTas
 			t.Fatalf("task %d is %d of series %s, not %d of %d", i, p.Index, p.Key.Name(), e.index, e.key)
 		}
 		if e.index == taskWarmingUp {
-			if at, offset, remaining := q.copies.WarmedUp(p); at != 2*e.offset || offset != e.offset || int64(remaining) != 3*e.offset {
-				t.Fatalf("task %d has time %d, offset %d and %d remaining, not %d, %d and %d", i, at, offset, remaining, 2*e.offset, e.offset,
-					3*e.offset)
+			if got, want := q.copies.warm[p.place], (warmRow{2 * e.offset, e.offset, int32(3 * e.offset)}); got != want {
+				t.Fatalf("task %d has %v, not %v", i, got, want)
 			}
 		}
 		if e.index < 0 {
 			continue
 		}
-		times, words := q.copies.Times(p)
-		if !slices.Equal(words, e.words) || times[len(times)-1] != uint64(2*e.offset) {
-			t.Fatalf("task %d has words %v, not %v, and times %v", i, words, e.words, times)
+		fresh, times := q.copies.Fresh(p), q.copies.Times(p)
+		if !slices.EqualFunc(fresh, e.words, func(f freshRow, word uint64) bool { return f == freshOf(2*int64(word>>1), word) }) ||
+			times[len(times)-1] != 2*e.offset {
+			t.Fatalf("task %d has %v, not %v, and times %v", i, fresh, e.words, times)
 		}
 		if is := last[e.key] == i; q.Last(i, &keys[e.key].Progress[0]) != is {
 			t.Fatalf("task %d is the last one of its series: %v", i, !is)

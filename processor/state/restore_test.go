@@ -406,7 +406,7 @@ func TestResizedWindow(t *testing.T) {
 		ts, more := w.Times(w.Rows, 0)
 		ts = append(slices.Clone(ts), more...)
 		for i, at := range ts {
-			if want := uint64(10 * (n + 900 - 1 - 3*(len(ts)-1-i))); at != want {
+			if want := int64(10 * (n + 900 - 1 - 3*(len(ts)-1-i))); at != want {
 				t.Fatalf("window %d: row %d has time %d, want %d", window, i, at, want)
 			}
 		}

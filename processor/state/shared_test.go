@@ -75,9 +75,8 @@ func (s *sharing) check() {
 		rows := b.Rows(int(p.Index))
 		x, wide := rows.X, rows.X64
 		all := s.all[string(p.Key.Name())]
-		_, words := s.s.tasks.copies.Times(p)
-		last := words[len(words)-1] >> 1 // its offset
-		n, _ := slices.BinarySearchFunc(all, int64(last), func(r modelRow, o int64) int { return int(r.offset - o) })
+		fresh := s.s.tasks.copies.Fresh(p)
+		n, _ := slices.BinarySearchFunc(all, fresh[len(fresh)-1].Offset, func(r modelRow, o int64) int { return int(r.offset - o) })
 		all = all[:n+1]
 		dim, full := p.Detector.Dim, int(p.Detector.Full)
 		window := all[max(0, len(all)-full):]

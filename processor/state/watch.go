@@ -41,8 +41,8 @@ func (s *State) watched(d *series.SetDetector, a *series.Alert, r *Row, why *rea
 			s.explain(why, &a.Events, &in)
 			w.Expected, w.Actual, w.Contribution, w.Deviation = in.Expected, in.Actual, in.Contribution, in.Deviation
 			if d.Scale {
-				for c := range d.Dim {
-					w.Scales = append(w.Scales, s.tasks.copies.Scale(p, c))
+				for _, c := range s.tasks.copies.Columns(p) {
+					w.Scales = append(w.Scales, c.Scale)
 				}
 			}
 		}

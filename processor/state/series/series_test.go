@@ -150,7 +150,7 @@ func TestWindow(t *testing.T) {
 				times, rows := slices.Concat(a, b), slices.Concat(x, y)
 				for j := range n {
 					at := len(samples) - n + j
-					if times[j] != uint64(at) {
+					if times[j] != int64(at) {
 						t.Fatalf("window %d: row %d has the time %d, want %d", i, j, times[j], at)
 					}
 					for c, column := range sw.Columns {

@@ -1,10 +1,17 @@
 package series
 
-import "math"
+import (
+	"math"
 
-// Window is one key's window: a ring of rows that grows in steps.
+	"odradek/detectors/vec"
+)
+
+// Window is one key's window: a ring of rows that grows in steps, the newest row before next. The slab has the times, after
+// them the values row by row, floats as their bits, and last what detectors remember of fresh rows.
 type Window struct {
-	ring
+	slab  []uint64
+	cap   int32
+	next  int32    // where the next row goes
 	Count int64    // rows ever pushed
 	Named Segments // the last head names them
 	Rows  int32    // rows in the ring
@@ -35,7 +42,7 @@ func (w *Window) Even(n int32, times int64) (least int64, ok bool) {
 	}
 	for last, i := w.Time(int32(fresh)), int32(fresh)-1; i >= 0; i-- {
 		t := w.Time(i)
-		if d := int64(t - last); d < e.least || d > times*e.least {
+		if d := t - last; d < e.least || d > times*e.least {
 			return w.lookAtIntervals(n, times)
 		}
 		last = t
@@ -48,9 +55,9 @@ func (w *Window) lookAtIntervals(n int32, times int64) (least int64, ok bool) {
 	a, b := w.Times(n, 0)
 	most, last := int64(0), a[0]
 	least = math.MaxInt64
-	for _, part := range [2][]uint64{a[1:], b} {
+	for _, part := range [2][]int64{a[1:], b} {
 		for _, t := range part {
-			d := int64(t - last)
+			d := t - last
 			least, most, last = min(least, d), max(most, d), t
 		}
 	}
@@ -75,6 +82,56 @@ const (
 	levelBytes    = 80
 )
 
+// first returns the place in the ring of the oldest of the last rows rows.
+func (w *Window) first(rows int32) int32 {
+	from := w.next - rows
+	if from < 0 {
+		from += w.cap
+	}
+	return from
+}
+
+// Times returns the times of rows rows, oldest first, in two slices; the last of them
+// is skip rows before the newest.
+func (w *Window) Times(rows, skip int32) (a, b []int64) {
+	ring := vec.BitsI64(w.slab[:w.cap])
+	from := w.first(rows + skip)
+	if over := from + rows - w.cap; over > 0 {
+		return ring[from:], ring[:over]
+	}
+	return ring[from : from+rows], nil
+}
+
+// Time returns the time of the row that is skip rows before the newest.
+func (w *Window) Time(skip int32) int64 { return int64(w.slab[w.first(1+skip)]) }
+
+// Values is Times for the bits of the values of the last rows rows.
+func (w *Window) Values(cols int, rows int32) (a, b []uint64) {
+	ring := w.slab[w.cap : int(w.cap)*(1+cols)]
+	from := w.first(rows)
+	if over := from + rows - w.cap; over > 0 {
+		return ring[int(from)*cols:], ring[:int(over)*cols]
+	}
+	return ring[int(from)*cols : int(from+rows)*cols], nil
+}
+
+// AppendOldest appends the row that the next push overwrites, of a full window.
+func (w *Window) AppendOldest(dst []uint64, cols int) []uint64 {
+	if cols == 1 {
+		return w.AppendOldestValue(dst)
+	}
+	at := int(w.next)
+	return append(append(dst, w.slab[at]), w.slab[int(w.cap)+at*cols:][:cols]...)
+}
+
+// AppendOldestValue is AppendOldest for a window of one column.
+func (w *Window) AppendOldestValue(dst []uint64) []uint64 {
+	return append(dst, w.slab[w.next], w.slab[w.cap+w.next])
+}
+
+// Tables returns the cells of a grid's window.
+func (w *Window) Tables() Tables { return w.slab[:3*int(w.cap)] }
+
 // grow makes room for more rows: 8, then twice as many, or all that are needed
 // where that is not much more. It returns the bytes that this added.
 func (w *Window) grow(sw *SetWindow, atLeast int32) (added int64) {
@@ -92,10 +149,11 @@ func (w *Window) grow(sw *SetWindow, atLeast int32) (added int64) {
 	added = 8 * int64(len(slab)-len(w.slab))
 	if w.Rows > 0 {
 		a, b := w.Times(w.Rows, 0)
-		copy(slab[copy(slab, a):], b)
-		a, b = w.Values(int(nc), w.Rows)
+		times := vec.BitsI64(slab)
+		copy(times[copy(times, a):], b)
+		x, y := w.Values(int(nc), w.Rows)
 		to := slab[size:]
-		copy(to[copy(to, a):], b)
+		copy(to[copy(to, x):], y)
 	}
 	if w.slab != nil {
 		copy(slab[len(slab)-sw.Tail:], w.slab[len(w.slab)-sw.Tail:])
@@ -202,7 +260,9 @@ func (w *Window) windUp(first int64) {
 func (w *Window) unpush(n int64) {
 	w.Count -= n
 	w.rewound++
-	w.back(n)
+	if w.next -= int32(n); w.next < 0 {
+		w.next += w.cap
+	}
 }
 
 // RestoreRow reverts the last push, which overwrote a row.
@@ -226,69 +286,3 @@ func (sw *SetWindow) Missing(values []float64) int {
 
 // missingValue stands for a missing value in a row of an incomplete window.
 var missingValue = math.Float64bits(math.NaN())
-
-// ring holds the rows of a window, the newest before next. The slab has the times, after
-// them the values row by row, floats as their bits, and last what detectors remember of
-// fresh rows.
-type ring struct {
-	slab []uint64
-	cap  int32
-	next int32 // where the next row goes
-}
-
-// first returns the place in the ring of the oldest of the last rows rows.
-func (r *ring) first(rows int32) int32 {
-	from := r.next - rows
-	if from < 0 {
-		from += r.cap
-	}
-	return from
-}
-
-// Times returns the times of rows rows, oldest first, in two slices; the last of them
-// is skip rows before the newest.
-func (r *ring) Times(rows, skip int32) (a, b []uint64) {
-	ring := r.slab[:r.cap]
-	from := r.first(rows + skip)
-	if over := from + rows - r.cap; over > 0 {
-		return ring[from:], ring[:over]
-	}
-	return ring[from : from+rows], nil
-}
-
-// Time returns the time of the row that is skip rows before the newest.
-func (r *ring) Time(skip int32) uint64 { return r.slab[r.first(1+skip)] }
-
-// Values is Times for the values of the last rows rows.
-func (r *ring) Values(cols int, rows int32) (a, b []uint64) {
-	ring := r.slab[r.cap : int(r.cap)*(1+cols)]
-	from := r.first(rows)
-	if over := from + rows - r.cap; over > 0 {
-		return ring[int(from)*cols:], ring[:int(over)*cols]
-	}
-	return ring[int(from)*cols : int(from+rows)*cols], nil
-}
-
-// AppendOldest appends the row that the next push overwrites, of a full window.
-func (r *ring) AppendOldest(dst []uint64, cols int) []uint64 {
-	if cols == 1 {
-		return r.AppendOldestValue(dst)
-	}
-	at := int(r.next)
-	return append(append(dst, r.slab[at]), r.slab[int(r.cap)+at*cols:][:cols]...)
-}
-
-// AppendOldestValue is AppendOldest for a window of one column.
-func (r *ring) AppendOldestValue(dst []uint64) []uint64 {
-	return append(dst, r.slab[r.next], r.slab[r.cap+r.next])
-}
-
-// back moves next back by n rows.
-func (r *ring) back(n int64) {
-	if r.next -= int32(n); r.next < 0 {
-		r.next += r.cap
-	}
-}
-
-// Tables returns the cells of a grid's window.
-func (r *ring) Tables() Tables { return r.slab[:3*int(r.cap)] }

@@ -20,7 +20,7 @@ func TestEven(t *testing.T) {
 				back := 1 + r.Int64N(int64(w.Rows))
 				w.windUp(w.Count - back)
 				if now = 0; w.Rows > 0 {
-					now = int64(w.Time(0))
+					now = w.Time(0)
 				}
 			}
 			w.Reserve(sw)
@@ -32,7 +32,7 @@ func TestEven(t *testing.T) {
 			n := 2 + r.Int32N(w.Rows-1)
 			least, most := int64(1<<62), int64(0)
 			for i := range n - 1 {
-				d := int64(w.Time(i) - w.Time(i+1))
+				d := w.Time(i) - w.Time(i+1)
 				least, most = min(least, d), max(most, d)
 			}
 			bound, ok := w.Even(n, 10)

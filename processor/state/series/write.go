@@ -103,17 +103,17 @@ func (wr Writer) rows(w *Window, cols int, first, end int64) {
 	then := *w
 	then.unpush(w.Count - end)
 	a, b := then.Times(int32(n), 0)
-	last, step := int64(a[0]), int64(0)
+	last, step := a[0], int64(0)
 	wr.Int(last)
-	for _, times := range [2][]uint64{a[1:], b} {
+	for _, times := range [2][]int64{a[1:], b} {
 		for _, t := range times {
-			d := int64(t) - last
+			d := t - last
 			wr.Int(d - step)
-			last, step = int64(t), d
+			last, step = t, d
 		}
 	}
-	a, b = then.Values(cols, int32(n))
-	for _, values := range [2][]uint64{a, b} {
+	x, y := then.Values(cols, int32(n))
+	for _, values := range [2][]uint64{x, y} {
 		for _, v := range values {
 			wr.Bits(v)
 		}
