@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
-	"odradek/processor/state"
 )
 
 // Each input topic with state has a changelog of as many partitions.
@@ -181,31 +178,4 @@ func (c *changelogs) recountOnce(ctx context.Context) {
 	}
 	c.counted = gen
 	c.recount(ctx)
-}
-
-// growth decides at which offset the topic of a partition had grown.
-type growth struct {
-	siblings *atomic.Int32 // partitions of the topic
-	// due reports that the topic has grown, and the next sample's offset is where that is
-	// decided.
-	due bool
-}
-
-// compare sets due, before the record at offset at. owned is the number of partitions that
-// the changelog's owner knew of.
-func (g *growth) compare(s *state.State, at int64, owned int) {
-	if c := s.Standing(state.Grown, nil, at); c != nil {
-		if n, err := strconv.Atoi(string(c)); err == nil {
-			owned = n
-		}
-	}
-	g.due = owned > 0 && int(g.siblings.Load()) > owned
-}
-
-// decide decides that the topic had grown before the record at offset.
-func (g *growth) decide(s *state.State, offset int64, log *slog.Logger) {
-	g.due = false
-	n := g.siblings.Load()
-	s.Decide(state.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
-	log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
 }

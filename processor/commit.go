@@ -28,6 +28,15 @@ func sourceOffsets(rs results) map[kafka.TP]kafka.Offset {
 	return m
 }
 
+// metadata returns the metadata of the offset commit of r.
+func (pt *partition) metadata(r *cycle.Result) string {
+	text := Metadata(r.Floor.String(), r.Incarnation)
+	if pt.side.stop.On() {
+		text = r.Window.AppendTo(text)
+	}
+	return text
+}
+
 // committer makes cycles visible, with one of the two guarantees. A cycle is written by
 // commit; its offsets are committed with it or follow. One goroutine uses it.
 type committer interface {

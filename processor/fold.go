@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
-	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"odradek/detectors"
@@ -13,6 +15,7 @@ import (
 	"odradek/processor/feedback"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/processor/metrics"
 	"odradek/processor/state"
 	"odradek/processor/state/rules"
 	"odradek/schemas"
@@ -418,65 +421,6 @@ func (f *folder) fold(ctx context.Context, rec *record.Record, recall bool) erro
 	return nil
 }
 
-// reader reads records by one reading. A replay reads each record by the one that was in force when it was live.
-type reader struct {
-	reading *rules.Reading
-	dec     schemas.Decoder
-	split   *schemas.Splitter // of readings into samples
-	// translation of samples into samples of the configured reading; nil: they are alike. foreign: they are of other series,
-	// and no window takes them.
-	translation rules.Translation
-	foreign     bool
-	values      []float64
-}
-
-// newReader returns the reader of the configured reading.
-func newReader(m *Mapping) *reader {
-	return &reader{reading: &m.State.Reading, dec: m.Decoder.Clone(), split: NewSplitter(&m.State.Reading)}
-}
-
-// readBy has the folder read records by a reading.
-func (f *folder) readBy(reading *rules.Reading) error {
-	if reading == f.reads {
-		return nil
-	}
-	i := slices.IndexFunc(f.readers, func(r *reader) bool { return r.reading.SameDecoding(reading) })
-	if i < 0 {
-		r := &reader{reading: reading, split: NewSplitter(reading), values: make([]float64, f.pt.mapping.State.Dim)}
-		err := errNoFormer
-		if f.pt.mapping.Former != nil {
-			r.dec, err = f.pt.mapping.Former(reading)
-		}
-		if err != nil {
-			return &UnreadableError{Why: fmt.Sprintf("the decoder of the former reading cannot be made: %v", err)}
-		}
-		var alike bool
-		r.translation, alike = f.pt.mapping.State.Reading.Translate(reading)
-		r.foreign = !alike
-		i, f.readers = len(f.readers), append(f.readers, r)
-	}
-	f.reads, f.reader = reading, f.readers[i]
-	f.missing.dec = f.reader.dec
-	return nil
-}
-
-var errNoFormer = errors.New("there is none of another reading")
-
-// translated returns values by the configured reading. They are valid until the next call.
-func (r *reader) translated(values []float64) []float64 {
-	switch {
-	case r.foreign:
-		for i := range r.values {
-			r.values[i] = math.NaN()
-		}
-	case r.translation != nil:
-		r.translation.Apply(r.values, values)
-	default:
-		return values
-	}
-	return r.values
-}
-
 // maxSeriesKey bounds a series key so that no record made of it can pass the
 // broker's limit.
 const maxSeriesKey = 8 << 10
@@ -507,4 +451,67 @@ func CheckReading(by *rules.Reading, split *schemas.Splitter, timestampMs int64,
 		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", n, maxSeriesKey)}
 	}
 	return nil
+}
+
+// trimmer holds the state of a partition within its share of the worker's budget.
+type trimmer struct {
+	budget *cycle.Budget
+	tp     kafka.TP
+	log    *slog.Logger
+	limit  int64 // of the state's bytes, as of the last call; see cycle.Budget
+	logged time.Time
+	keys   int // evicted since, for the log
+}
+
+// note tells the budget what the state takes, and renews the limit.
+func (t *trimmer) note(s *state.State) { t.limit = t.budget.Limit(t.tp, s.Bytes()) }
+
+// always makes the next record trim, regardless of the size of the state.
+func (t *trimmer) always() { t.limit = -1 }
+
+// trim evicts keys before the record at offset, as many as the partition is over its
+// limit, and a few more, so that the next record need not evict again.
+func (t *trimmer) trim(s *state.State, offset int64) {
+	if n := s.Shed(offset); n > 0 {
+		t.log.Warn("series that did not fit when the partition was restored are evicted (state_bytes)",
+			"offset", offset, "evicted", n)
+	}
+	t.note(s)
+	if s.Bytes() <= t.limit {
+		return
+	}
+	n := s.Trim(t.limit-t.limit/64, offset)
+	t.budget.Limit(t.tp, s.Bytes())
+	if t.keys += n; n > 0 && time.Since(t.logged) > metrics.SummaryEvery {
+		t.log.Warn("the state is over its budget (state_bytes), the least recently used series are evicted",
+			"offset", offset, "evicted", t.keys, "bytes", s.Bytes(), "limit", t.limit)
+		t.logged, t.keys = time.Now(), 0
+	}
+}
+
+// growth decides at which offset the topic of a partition had grown.
+type growth struct {
+	siblings *atomic.Int32 // partitions of the topic
+	// due reports that the topic has grown, and the next sample's offset is where that is
+	// decided.
+	due bool
+}
+
+// compare sets due, before the record at offset at. owned is the number of partitions that
+// the changelog's owner knew of.
+func (g *growth) compare(s *state.State, at int64, owned int) {
+	if c := s.Standing(state.Grown, nil, at); c != nil {
+		if n, err := strconv.Atoi(string(c)); err == nil {
+			owned = n
+		}
+	}
+	g.due = owned > 0 && int(g.siblings.Load()) > owned
+}
+
+// decide decides that the topic had grown before the record at offset.
+func (g *growth) decide(s *state.State, offset int64, log *slog.Logger) {
+	g.due = false
+	n := g.siblings.Load()
+	s.Decide(state.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
+	log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
 }

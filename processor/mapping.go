@@ -1,6 +1,10 @@
 package processor
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"odradek/processor/cycle"
@@ -69,4 +73,63 @@ func (s *MappingSet) EditStates(edit func(*state.Config)) {
 		byName[name] = &m
 	}
 	s.ByName = byName
+}
+
+// reader reads records by one reading. A replay reads each record by the one that was in force when it was live.
+type reader struct {
+	reading *rules.Reading
+	dec     schemas.Decoder
+	split   *schemas.Splitter // of readings into samples
+	// translation of samples into samples of the configured reading; nil: they are alike. foreign: they are of other series,
+	// and no window takes them.
+	translation rules.Translation
+	foreign     bool
+	values      []float64
+}
+
+// newReader returns the reader of the configured reading.
+func newReader(m *Mapping) *reader {
+	return &reader{reading: &m.State.Reading, dec: m.Decoder.Clone(), split: NewSplitter(&m.State.Reading)}
+}
+
+// readBy has the folder read records by a reading.
+func (f *folder) readBy(reading *rules.Reading) error {
+	if reading == f.reads {
+		return nil
+	}
+	i := slices.IndexFunc(f.readers, func(r *reader) bool { return r.reading.SameDecoding(reading) })
+	if i < 0 {
+		r := &reader{reading: reading, split: NewSplitter(reading), values: make([]float64, f.pt.mapping.State.Dim)}
+		err := errNoFormer
+		if f.pt.mapping.Former != nil {
+			r.dec, err = f.pt.mapping.Former(reading)
+		}
+		if err != nil {
+			return &UnreadableError{Why: fmt.Sprintf("the decoder of the former reading cannot be made: %v", err)}
+		}
+		var alike bool
+		r.translation, alike = f.pt.mapping.State.Reading.Translate(reading)
+		r.foreign = !alike
+		i, f.readers = len(f.readers), append(f.readers, r)
+	}
+	f.reads, f.reader = reading, f.readers[i]
+	f.missing.dec = f.reader.dec
+	return nil
+}
+
+var errNoFormer = errors.New("there is none of another reading")
+
+// translated returns values by the configured reading. They are valid until the next call.
+func (r *reader) translated(values []float64) []float64 {
+	switch {
+	case r.foreign:
+		for i := range r.values {
+			r.values[i] = math.NaN()
+		}
+	case r.translation != nil:
+		r.translation.Apply(r.values, values)
+	default:
+		return values
+	}
+	return r.values
 }

@@ -123,12 +123,3 @@ func (f *folder) writeStart(c *cycle.Cycle[*partition], r *cycle.Result) (bytes 
 	}
 	return bytes, err
 }
-
-// metadata returns the metadata of the offset commit of r.
-func (pt *partition) metadata(r *cycle.Result) string {
-	text := Metadata(r.Floor.String(), r.Incarnation)
-	if pt.side.stop.On() {
-		text = r.Window.AppendTo(text)
-	}
-	return text
-}
