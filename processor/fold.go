@@ -111,8 +111,10 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 		if header != nil {
 			f.carried.Note(rec)
 		}
-		if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
-			return nil, err
+		if reading := s.ReadingOf(rec.Offset, f.batch); reading != f.reads {
+			if err := f.readBy(reading); err != nil {
+				return nil, err
+			}
 		}
 		if err := f.reader.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &f.pt.reading); err != nil {
 			var de *schemas.DecodeError
@@ -160,7 +162,10 @@ func (f *folder) read(ctx context.Context, from int64) (retry, err error) {
 			f.growth.decide(s, rec.Offset, f.pt.log)
 		}
 		if f.pt.host.cfg.Rules != nil {
-			f.rules = f.pt.host.cfg.Rules().Follow(f.rules, s, f.pt.tp, rec.Offset)
+			if now := f.pt.host.cfg.Rules(); now != nil && now != f.rules {
+				now.Follow(s, f.pt.tp, rec.Offset)
+				f.rules = now
+			}
 		}
 		if err := f.foldSamples(ctx, rec); err != nil {
 			return nil, err

@@ -92,11 +92,8 @@ func newReader(m *Mapping) *reader {
 	return &reader{reading: &m.State.Reading, dec: m.Decoder.Clone(), split: NewSplitter(&m.State.Reading)}
 }
 
-// readBy has the folder read records by a reading.
+// readBy has the folder read records by another reading.
 func (f *folder) readBy(reading *rules.Reading) error {
-	if reading == f.reads {
-		return nil
-	}
 	i := slices.IndexFunc(f.readers, func(r *reader) bool { return r.reading.SameDecoding(reading) })
 	if i < 0 {
 		r := &reader{reading: reading, split: NewSplitter(reading), values: make([]float64, f.pt.mapping.State.Dim)}

@@ -187,8 +187,10 @@ func (f *folder) replay(ctx context.Context, floor *state.Floor, from, end int64
 		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
 			return nil
 		}
-		if err := f.readBy(s.ReadingOf(rec.Offset, f.batch)); err != nil {
-			return err
+		if reading := s.ReadingOf(rec.Offset, f.batch); reading != f.reads {
+			if err := f.readBy(reading); err != nil {
+				return err
+			}
 		}
 		if f.missing.decided(s, rec, header(rec)) {
 			return nil // as before

@@ -144,12 +144,8 @@ func (r *Rules) learnAs(old *Rules) {
 	}
 }
 
-// Follow has the state of a partition follow the rules about its series from the record at offset on, unless last, which it follows
-// already, is the same, and returns the rules that it follows then. A nil r is not known yet.
-func (r *Rules) Follow(last *Rules, st *state.State, tp kafka.TP, offset int64) *Rules {
-	if r == nil || r == last {
-		return last
-	}
+// Follow has the state of a partition follow the rules about its series from the record at offset on.
+func (r *Rules) Follow(st *state.State, tp kafka.TP, offset int64) {
 	for _, decision := range [...]struct {
 		kind    state.Kind
 		content []byte
@@ -158,5 +154,4 @@ func (r *Rules) Follow(last *Rules, st *state.State, tp kafka.TP, offset int64) 
 			st.Decide(decision.kind, nil, decision.content, offset)
 		}
 	}
-	return r
 }
