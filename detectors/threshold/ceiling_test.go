@@ -23,7 +23,7 @@ func TestRecurringFaults(t *testing.T) {
 		exceed := func(n, from int, score func(i int) float32) (times int) {
 			state := make([]float32, p.Size())
 			for i := range n {
-				if p.JudgeAt(state, score(i), int64(i+1)*60e6).Exceeds && i >= from {
+				if p.JudgeAt(state, score(i), int64(i+1)*60e6, true).Exceeds && i >= from {
 					times++
 				}
 			}

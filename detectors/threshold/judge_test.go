@@ -34,10 +34,10 @@ func BenchmarkJudge(b *testing.B) {
 				if states[i][atCount] = float32(c.params.History); !c.params.Restore(states[i]) {
 					b.Fatal("no state")
 				}
-				c.params.JudgeUnranked(states[i], 0.5, 0)
+				c.params.JudgeAt(states[i], 0.5, 0, false)
 			}
 			for n := 0; b.Loop(); n++ {
-				c.params.JudgeUnranked(states[n/each%c.series], scores[n%len(scores)], 0)
+				c.params.JudgeAt(states[n/each%c.series], scores[n%len(scores)], 0, false)
 			}
 			b.ReportMetric(float64(4*c.params.Size()), "B/state")
 		})

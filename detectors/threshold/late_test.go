@@ -168,7 +168,7 @@ func TestLastingState(t *testing.T) {
 			for i := range 6000 {
 				x := score(i, until)
 				saved := p.Save(nil, state, x)
-				v := p.JudgeAt(state, x, int64(i+1)*60e6)
+				v := p.JudgeAt(state, x, int64(i+1)*60e6, true)
 				switch {
 				case i >= begins && i < begins+lasts && v.Exceeds:
 					inside++

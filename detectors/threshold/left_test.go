@@ -25,7 +25,7 @@ func TestLeft(t *testing.T) {
 		state := make([]float32, params.Size())
 		for i := range int64(400) {
 			left := params.Left(state)
-			v := params.JudgeAt(state, float32(r.ExpFloat64()), 1000*i)
+			v := params.JudgeAt(state, float32(r.ExpFloat64()), 1000*i, true)
 			if bound := !math.IsInf(float64(v.Threshold), 0); bound && left > 0 || !bound && left == 0 && kind != PerDay {
 				t.Fatalf("%+v: score %d, of %d left, has the bound %v", params, i, left, v.Threshold)
 			}

@@ -214,8 +214,8 @@ func TestOrder(t *testing.T) {
 			want := p.judgeSorted(front, x, time)
 			var got Judgement
 			if rng.IntN(2) == 0 {
-				got = p.JudgeAt(state, x, time)
-			} else if got = p.JudgeUnranked(state, x, time); !got.Exceeds {
+				got = p.JudgeAt(state, x, time, true)
+			} else if got = p.JudgeAt(state, x, time, false); !got.Exceeds {
 				want.Tail = 0
 			}
 			if got != want || !slices.Equal(bits(p.frontOf(state)), bits(front)) {

@@ -49,7 +49,7 @@ func TestPerDay(t *testing.T) {
 			state := make([]float32, r.Size())
 			time := c.start
 			for i := range 20000 {
-				v := r.JudgeAt(state, float32(rng.NormFloat64()), time)
+				v := r.JudgeAt(state, float32(rng.NormFloat64()), time, true)
 				time += c.spacing(i)
 				if i < 8000 {
 					continue
@@ -78,7 +78,7 @@ func TestPerDayIsConformal(t *testing.T) {
 		differ := 0
 		for i := range 5000 {
 			x := float32(rng.NormFloat64())
-			got, want := a.JudgeAt(one, x, 1e15+int64(i)*1e6), b.Judge(two, x)
+			got, want := a.JudgeAt(one, x, 1e15+int64(i)*1e6, true), b.Judge(two, x)
 			if i < 100 {
 				continue // the shortest history supports less
 			}
@@ -96,7 +96,7 @@ func TestPerDayIsConformal(t *testing.T) {
 	r, same := New(PerDay, 10), make([]float32, 0)
 	same = slices.Grow(same, r.Size())[:r.Size()]
 	for i := range 2000 {
-		if v := r.JudgeAt(same, float32(i), 1e15); v.Exceeds {
+		if v := r.JudgeAt(same, float32(i), 1e15, true); v.Exceeds {
 			t.Fatal("a score exceeds where no time passes")
 		}
 	}
@@ -106,8 +106,8 @@ func TestPerDayIsConformal(t *testing.T) {
 		other.Judge(state, float32(rng.NormFloat64()))
 	}
 	r.Adopt(&other, state)
-	r.JudgeAt(state, 0, 1e15)
-	if v := r.JudgeAt(state, 0, 1e15+3600e6); math.IsInf(float64(v.Threshold), 1) || state[atGap] != 3600e6 {
+	r.JudgeAt(state, 0, 1e15, true)
+	if v := r.JudgeAt(state, 0, 1e15+3600e6, true); math.IsInf(float64(v.Threshold), 1) || state[atGap] != 3600e6 {
 		t.Errorf("after another threshold's scores: %+v at a distance of %v", v, state[atGap])
 	}
 }

@@ -59,7 +59,7 @@ func TestRise(t *testing.T) {
 			score := float32(scale * rng.ExpFloat64())
 			if time += 1 + rng.Int64N(100); rng.IntN(20) == 0 {
 				saved := p.Save(nil, state, 1e9)
-				p.JudgeAt(state, 1e9, time)
+				p.JudgeAt(state, 1e9, time, true)
 				p.Undo(state, saved)
 				restored := make([]float32, p.Size())
 				if copy(restored, state[:p.Stored()]); !p.Restore(restored) {
@@ -69,7 +69,7 @@ func TestRise(t *testing.T) {
 			}
 			before := Count(state)
 			saved := p.Save(nil, state, score)
-			v := p.JudgeAt(state, score, time)
+			v := p.JudgeAt(state, score, time, true)
 			got, reported := Risen(saved, state), definition.reported
 			if want := definition.risen(v.Threshold); got != want {
 				t.Fatalf("%+v, after %d scores: threshold %v has risen from %v, want %v", p, before, v.Threshold, got, want)

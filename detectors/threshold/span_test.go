@@ -38,20 +38,20 @@ func TestSpan(t *testing.T) {
 			}
 			saved := r.Save(nil, state, score)
 			before := slices.Clone(state)
-			got := r.JudgeAt(state, score, time)
+			got := r.JudgeAt(state, score, time, true)
 			if rng.IntN(4) == 0 {
 				r.Undo(state, saved)
 				if !slices.Equal(before, state) {
 					t.Fatalf("%v of %d: a judgement that was undone has left a trace", r, r.Span)
 				}
-				if again := r.JudgeAt(state, score, time); again != got {
+				if again := r.JudgeAt(state, score, time, true); again != got {
 					t.Fatalf("%v: judged again as %+v, was %+v", r, again, got)
 				}
 			}
 			// The other threshold's state gets the score, but does not keep it unless it is the first of its
 			// slot.
 			earlier := slices.Clone(other)
-			want := plain.JudgeAt(other, score, time)
+			want := plain.JudgeAt(other, score, time, true)
 			if r.Kind != PerDay && want != got || r.Kind == PerDay && want.Exceeds != got.Exceeds {
 				t.Fatalf("%v, score %d: %+v, want %+v", r, i, got, want)
 			}
@@ -99,7 +99,7 @@ func TestSpanCovers(t *testing.T) {
 		var last int64
 		for i := range 4 * 24 * hour / step {
 			last = i
-			r.JudgeAt(state, float32(i), 1e15+i*step) // the score is its own time
+			r.JudgeAt(state, float32(i), 1e15+i*step, true) // the score is its own time
 		}
 		oldest := int64(state[len(state)-r.History])
 		want := 24 * hour

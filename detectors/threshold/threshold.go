@@ -220,23 +220,12 @@ func (p *Params) Left(state []float32) int {
 	return max(0, n-Count(state))
 }
 
-// Judge is JudgeAt for thresholds that use no time: all kinds but PerDay, without a Span.
-func (p *Params) Judge(state []float32, score float32) Judgement { return p.JudgeAt(state, score, 0) }
-
 // JudgeAt judges a score against the history in state and then adds it, unless
 // Decluster leaves it out. time is the score's in microseconds. A NaN, which stands for a missing score,
 // gives the zero Judgement and changes nothing; infinite scores are taken as the largest finite ones.
+// Without ranked, a score that does not exceed gets no Tail, which may take a look at the whole history.
 // It panics if state is not Size long.
-func (p *Params) JudgeAt(state []float32, score float32, time int64) Judgement {
-	return p.judge(state, score, time, true)
-}
-
-// JudgeUnranked is JudgeAt without the Tail of a score that does not exceed, which may take a look at the whole history.
-func (p *Params) JudgeUnranked(state []float32, score float32, time int64) Judgement {
-	return p.judge(state, score, time, false)
-}
-
-func (p *Params) judge(state []float32, score float32, time int64, ranked bool) Judgement {
+func (p *Params) JudgeAt(state []float32, score float32, time int64, ranked bool) Judgement {
 	if p.Kind == Off || score != score {
 		return Judgement{}
 	}

@@ -9,6 +9,11 @@ import (
 	"odradek/detectors/seedtest"
 )
 
+// Judge judges a score, with its rank, by a threshold that uses no time.
+func (p *Params) Judge(state []float32, score float32) Judgement {
+	return p.JudgeAt(state, score, 0, true)
+}
+
 // naive is Judge as documented, in float64, with all scores that were added. most is the highest ceiling that clear faults have, or 0
 // where they have none. It returns their ceiling, too.
 func naive(r Params, all []float64, score, most float64) (v Judgement, ceiling float64) {

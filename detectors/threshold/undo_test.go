@@ -56,7 +56,7 @@ func TestUndo(t *testing.T) {
 					s := score()
 					saved = append(saved, r.Save(nil, state, s))
 					time += rng.Int64N(100)
-					r.JudgeAt(state, s, time)
+					r.JudgeAt(state, s, time, true)
 				}
 				for i := n - 1; i >= 0; i-- {
 					r.Undo(state, saved[i])
@@ -66,7 +66,7 @@ func TestUndo(t *testing.T) {
 				}
 				for range rng.IntN(20) {
 					time += rng.Int64N(100)
-					r.JudgeAt(state, score(), time)
+					r.JudgeAt(state, score(), time, true)
 				}
 				again := make([]float32, r.Size())
 				copy(again, state[:r.Stored()])

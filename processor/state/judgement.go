@@ -68,11 +68,7 @@ func (s *State) compare(j *judgement) {
 	u.Floats = a.Threshold.Save(u.Floats, a.History, r.Judged)
 	saved := u.Floats[from:] // Push drops it in a replay
 	u.Push(opJudged, j.key, d.Alert, len(saved))
-	if s.judge.watch != nil {
-		j.Judgement = a.Threshold.JudgeAt(a.History, r.Judged, r.Time)
-	} else {
-		j.Judgement = a.Threshold.JudgeUnranked(a.History, r.Judged, r.Time)
-	}
+	j.Judgement = a.Threshold.JudgeAt(a.History, r.Judged, r.Time, s.judge.watch != nil)
 	if low := threshold.Risen(saved, a.History); low > 0 && !s.withholds(r.Offset) {
 		s.Rises = append(s.Rises, Rise{Key: j.key, Detector: d.Name, Offset: r.Offset, From: low, To: j.Threshold})
 	}

@@ -1348,7 +1348,7 @@ func (m *model) judged(k *modelKey, i int, row flat, values []float64, explain f
 			params.Decluster += reach - 1
 		}
 	}
-	v := params.JudgeAt(k.history[i], score, row.time)
+	v := params.JudgeAt(k.history[i], score, row.time, true)
 	if d.Ensemble != nil && d.Ensemble.Any && v.Exceeds && m.severity >= 0 {
 		v.Severity = uint8(m.severity)
 	}

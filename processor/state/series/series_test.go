@@ -234,13 +234,13 @@ func TestThresholdIsTheOwn(t *testing.T) {
 				a := &k.Alerts.Detectors[0]
 				a.Threshold, a.History = det.Threshold, make([]float32, params.Size())
 				for i := range 700 {
-					params.JudgeAt(a.History, float32(i%97)/100, int64(i)*1e7)
+					params.JudgeAt(a.History, float32(i%97)/100, int64(i)*1e7, true)
 				}
 				highest := float32(1)
 				if !bounded {
 					highest = 1e6
 				}
-				params.JudgeAt(a.History, highest, 7e9)
+				params.JudgeAt(a.History, highest, 7e9, true)
 				segments := map[SegmentName][]byte{}
 				got, err := read(&Reader{Silence: true}, changelogOf(k, segments), set, stored(t, segments))
 				if err != nil {
@@ -291,7 +291,7 @@ func TestHead(t *testing.T) {
 				params.Late = threshold.Late{Open: 1, Close: 3}
 				a.Threshold, a.History = &params, make([]float32, params.Size())
 				for range rng.IntN(400) {
-					params.Judge(a.History, float32(rng.ExpFloat64()))
+					params.JudgeAt(a.History, float32(rng.ExpFloat64()), 0, true)
 				}
 			}
 			k.Alerts.Silent = &anomaly.Anomaly{ID: [16]byte{1}, Revision: 1, Start: 5, OpenedAt: 6, End: 9, PeakTime: 7}
