@@ -320,7 +320,7 @@ const manyMissing = 500
 // noticeMissing logs, once a worker and topic, that no sample so far had all values that a detector needs: such records are no
 // fault one by one, but none of them will ever be scored.
 func (f *folder) noticeMissing() {
-	counts := &f.state.Counts
+	counts := &f.state.Tally.Counts
 	if f.noticed || counts[state.Missing] < manyMissing && counts[state.Scored]+counts[state.WarmingUp] == 0 {
 		return
 	}

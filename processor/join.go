@@ -70,10 +70,10 @@ type joined struct {
 // count sets the counts in c that are new since the last call.
 func (j *joined) count(s *state.State, by *rules.Reading, c *metrics.Counts) {
 	for i := range c.Outcomes {
-		c.Outcomes[i] = s.Counts[i] - j.tally.Counts[i]
+		c.Outcomes[i] = s.Tally.Counts[i] - j.tally.Counts[i]
 	}
-	c.Evicted, c.Early = s.EvictedKeys-j.tally.EvictedKeys, s.Early-j.tally.Early
-	for id, n := range s.Fields {
+	c.Evicted, c.Early = s.Tally.EvictedKeys-j.tally.EvictedKeys, s.Tally.Early-j.tally.Early
+	for id, n := range s.Tally.Fields {
 		if before := j.tally.Fields[id]; n != before {
 			name, known := j.names[id]
 			if !known {

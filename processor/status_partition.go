@@ -65,7 +65,7 @@ func (p *partitionStatus) SetState(s *state.State) {
 	p.keys.Store(int64(s.Keys.Len()))
 	p.held.Store(int64(s.Held()))
 	p.suspects.Store(int64(s.Suspects.Len()))
-	p.late.Store(s.Counts[state.Late])
+	p.late.Store(s.Tally.Counts[state.Late])
 	p.bytes.Store(s.Bytes())
 	p.maxTime.Store(s.MaxTime())
 }

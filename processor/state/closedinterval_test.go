@@ -177,7 +177,7 @@ func (w *closedWorker) commit(next int64, before Counts) bool {
 	w.changelog = append(w.changelog, list...)
 	w.floor, w.committed = w.s.Floor().String(), next
 	w.s.Committed(next)
-	w.late += w.s.Counts[Late] - before[Late]
+	w.late += w.s.Tally.Counts[Late] - before[Late]
 	if w.r.IntN(5) == 0 {
 		w.crashes++
 		w.restore()
@@ -190,7 +190,7 @@ func (w *closedWorker) run(script []closedStep) (late []int64) {
 	w.restore()
 	for i := 0; i < len(script); {
 		if to := script[i].advance; to != 0 {
-			before := w.s.Counts
+			before := w.s.Tally.Counts
 			if !w.s.DecideAdvance(to) {
 				w.t.Fatalf("no advance to %d", to)
 			}
@@ -199,7 +199,7 @@ func (w *closedWorker) run(script []closedStep) (late []int64) {
 			}
 			continue
 		}
-		before, from := w.s.Counts, i
+		before, from := w.s.Tally.Counts, i
 		var cycle []int64
 		for n := 1 + w.r.IntN(12); i < len(script) && script[i].advance == 0 && n > 0; n-- {
 			sm := script[i].sm

@@ -146,8 +146,8 @@ func TestDecisions(t *testing.T) {
 		s := w.fold(w.end)
 		compareRows(t, x.rows, flatten(s.Rows))
 		compareEvents(t, x.events, flattenEvents(s.Events))
-		if x.counts != s.Counts {
-			t.Fatalf("counted %v, undisturbed %v", x.counts, s.Counts)
+		if x.counts != s.Tally.Counts {
+			t.Fatalf("counted %v, undisturbed %v", x.counts, s.Tally.Counts)
 		}
 		n := checkModes(t, x.events)
 		modes[0], modes[1] = modes[0]+n[0], modes[1]+n[1]

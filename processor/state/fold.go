@@ -282,7 +282,7 @@ func (s *State) transform(k *Key, time, offset int64, values []float64) []float6
 		}
 		v, reset := k.Transform(t, time, values[t.Column])
 		if reset {
-			s.count(t.ID, 1, 0, 0)
+			s.Tally.count(t.ID, 1, 0, 0)
 		}
 		s.transformed[t.Column] = v
 	}

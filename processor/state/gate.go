@@ -289,7 +289,7 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 				continue
 			}
 			s.releaseFirst(k, b, false)
-			s.Early++
+			s.Tally.Early++
 		}
 		s.held.PopOverdue()
 	}

@@ -159,7 +159,7 @@ func (s *State) closeInterval(k *Key, b *detectors.Batch) {
 // countIntervals counts intervals of a series, each with all its fields.
 func (s *State) countIntervals(k *Key, closed, empty int64) {
 	for i := range k.Set.Aggregates {
-		s.count(k.Set.Aggregates[i].ID, 0, closed, empty)
+		s.Tally.count(k.Set.Aggregates[i].ID, 0, closed, empty)
 	}
 }
 

@@ -100,10 +100,10 @@ func (s *State) removeKey(k *Key) {
 func (s *State) evict(k *Key, offset int64, reason anomaly.Reason) {
 	s.endKey(k, reason, offset)
 	if n := k.Held.Len(); n > 0 {
-		s.Counts[Evicted] += int64(n)
+		s.Tally.Counts[Evicted] += int64(n)
 		s.held.N -= n
 	}
-	s.EvictedKeys++
+	s.Tally.EvictedKeys++
 	s.removeKey(k)
 	s.journal.Open.Push(opEvict, k, 0, 0)
 	s.decisions.Add(&rules.Decision{Kind: Eviction, Subject: k.Name(), Offset: offset, Value: k})

@@ -46,8 +46,8 @@ func TestLearner(t *testing.T) {
 					t.Fatalf("stride %d: after sample %d remain %d, want %d", stride, row.Offset, row.Remaining, want)
 				}
 			}
-			if s.Counts[WarmingUp] != order+least || s.Counts[Scored] != n-order-least {
-				t.Fatalf("stride %d: %v", stride, s.Counts)
+			if s.Tally.Counts[WarmingUp] != order+least || s.Tally.Counts[Scored] != n-order-least {
+				t.Fatalf("stride %d: %v", stride, s.Tally.Counts)
 			}
 			if judged {
 				a := &s.Keys.Get([]byte("a")).Alerts.Detectors[0]

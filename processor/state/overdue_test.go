@@ -36,8 +36,8 @@ func TestHeldSamplesAreBounded(t *testing.T) {
 	if size > 200<<10 {
 		t.Errorf("the state has grown to %d bytes", size)
 	}
-	if sum := s.Counts[Scored] + s.Counts[WarmingUp] + int64(s.Held()); sum != n || s.Counts[Late] != 0 {
-		t.Errorf("%d samples became %v and %d held", n, s.Counts, s.Held())
+	if sum := s.Tally.Counts[Scored] + s.Tally.Counts[WarmingUp] + int64(s.Held()); sum != n || s.Tally.Counts[Late] != 0 {
+		t.Errorf("%d samples became %v and %d held", n, s.Tally.Counts, s.Held())
 	}
 }
 
@@ -81,8 +81,8 @@ func TestOverdue(t *testing.T) {
 			if got := brief(rows); got != c.rows {
 				t.Errorf("rows %s\nwant %s", got, c.rows)
 			}
-			if s.Early != c.early || s.Held() != c.held {
-				t.Errorf("%d released early and %d held, want %d and %d", s.Early, s.Held(), c.early, c.held)
+			if s.Tally.Early != c.early || s.Held() != c.held {
+				t.Errorf("%d released early and %d held, want %d and %d", s.Tally.Early, s.Held(), c.early, c.held)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestOverdueDoesNotDependOnMarks(t *testing.T) {
 	if !s.Fits(b) || s.Held() != 1 {
 		t.Fatalf("%d held after the mark", s.Held())
 	}
-	if out := s.Fold(&Sample{Key: []byte("a"), Time: 3, Offset: 60, Values: []float64{1}}, b); out != Held || s.Held() != 0 || s.Early != 2 {
+	if out := s.Fold(&Sample{Key: []byte("a"), Time: 3, Offset: 60, Values: []float64{1}}, b); out != Held || s.Held() != 0 || s.Tally.Early != 2 {
 		t.Errorf("the next sample is %v, %d held", out, s.Held())
 	}
 	if err := s.Rollback(50); err != nil || !s.Fits(b) || s.Held() != 1 {
@@ -111,7 +111,7 @@ func TestOverdueDoesNotDependOnMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Fold(&Sample{Key: []byte("a"), Time: 9, Offset: 0, Values: []float64{1}}, b)
-	if s.Held() != 1 || s.Early != 0 {
-		t.Errorf("%d held and %d released early after a rollback", s.Held(), s.Early)
+	if s.Held() != 1 || s.Tally.Early != 0 {
+		t.Errorf("%d held and %d released early after a rollback", s.Held(), s.Tally.Early)
 	}
 }

@@ -82,9 +82,9 @@ func (s *State) pass(next int64) {
 // countSample counts a sample by its outcome, which it returns; in a backfill as Backfilled.
 func (s *State) countSample(out Outcome, offset int64) Outcome {
 	if offset < s.backfill {
-		s.Counts[Backfilled]++
+		s.Tally.Counts[Backfilled]++
 	} else {
-		s.Counts[out]++
+		s.Tally.Counts[out]++
 	}
 	return out
 }

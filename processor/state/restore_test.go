@@ -490,8 +490,8 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	if s.EvictedKeys < 2 || s.Subjects(Eviction) != 0 {
-		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Subjects(Eviction))
+	if s.Tally.EvictedKeys < 2 || s.Subjects(Eviction) != 0 {
+		t.Errorf("%d keys evicted, %d evictions remembered", s.Tally.EvictedKeys, s.Subjects(Eviction))
 	}
 	for k := range log {
 		if k[0] == changelog.Eviction || strings.Contains(k, "once") {

@@ -118,17 +118,17 @@ func TestTimeToLive(t *testing.T) {
 		t.Error("keys were looked for between 80 and 90")
 	}
 	s, _, _ = feed(t, cfg, "a 1 1,b 80 1,b 89 1,b 90 1")
-	if s.Keys.Get([]byte("a")) != nil || s.Keys.Get([]byte("b")) == nil || s.EvictedKeys != 1 {
+	if s.Keys.Get([]byte("a")) != nil || s.Keys.Get([]byte("b")) == nil || s.Tally.EvictedKeys != 1 {
 		t.Error("a lives on at 90")
 	}
 	s, _, rows := feed(t, cfg, "a 1 1,a 2 1,a 3 1,a 100 1")
-	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.Keys.Get([]byte("a")).Born != 3 {
+	if s.Tally.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.Keys.Get([]byte("a")).Born != 3 {
 		t.Error("a key that comes back after its time to live is not new")
 	}
 	cfg.Reading.Lateness = 50
 	s, outs, _ := feed(t, cfg, "a 1 1,b 140 1,b 141 1,a 100 1,b 200 1")
-	if s.EvictedKeys != 1 || outs[3] != Held || s.Held() != 1 {
-		t.Errorf("%d evicted, %d held, %v", s.EvictedKeys, s.Held(), outs)
+	if s.Tally.EvictedKeys != 1 || outs[3] != Held || s.Held() != 1 {
+		t.Errorf("%d evicted, %d held, %v", s.Tally.EvictedKeys, s.Held(), outs)
 	}
 }
 
@@ -136,8 +136,8 @@ func TestHeldSamplesOfAnEvictedKeyAreCounted(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 3}, 1)
 	cfg.Reading.Lateness, cfg.MaxKeys = 100, 1
 	s, _, _ := feed(t, cfg, "a 1 1,a 2 1,b 3 1")
-	if s.Counts[Evicted] != 2 || s.Held() != 1 || s.Keys.Len() != 1 {
-		t.Errorf("counts %v, %d held", s.Counts, s.Held())
+	if s.Tally.Counts[Evicted] != 2 || s.Held() != 1 || s.Keys.Len() != 1 {
+		t.Errorf("counts %v, %d held", s.Tally.Counts, s.Held())
 	}
 }
 

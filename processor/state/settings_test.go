@@ -107,7 +107,7 @@ func (p *phases) restore(cfg *Config) *State {
 func (p *phases) run(cfg *Config, end int, drains bool) []byte {
 	s, b := p.restore(cfg), &detectors.Batch{MaxTasks: 1 + p.r.IntN(40)}
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
-	before, maxBytes := s.Counts, []int{-1, 1, 500, 5000}[p.r.IntN(4)]
+	before, maxBytes := s.Tally.Counts, []int{-1, 1, 500, 5000}[p.r.IntN(4)]
 	snapshot := func(want int64, most int) {
 		if err := s.Snapshot(want, most, func(k, v []byte) error {
 			p.changelog = append(p.changelog, record{bytes.Clone(k), bytes.Clone(v)})
@@ -177,8 +177,8 @@ func (p *phases) run(cfg *Config, end int, drains bool) []byte {
 			p.changelog = compact(slices.Clone(p.changelog), p.changelog, p.r.IntN(2) == 0)
 		}
 	}
-	for o := range s.Counts {
-		p.counts[o] += s.Counts[o] - before[o]
+	for o := range s.Tally.Counts {
+		p.counts[o] += s.Tally.Counts[o] - before[o]
 	}
 	for f := s.Floor(); drains && f.Offset < p.committed; f = s.Floor() {
 		snapshot(p.committed, 0)

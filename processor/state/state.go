@@ -302,7 +302,8 @@ func (t Tally) Copy() Tally {
 // State is the fold of one partition's samples.
 type State struct {
 	Output // rows, events and blocks for the caller
-	Tally
+	// Tally counts samples and keys.
+	Tally Tally
 
 	// Keys are those that have samples.
 	Keys Keys

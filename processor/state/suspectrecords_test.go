@@ -63,11 +63,11 @@ func TestRecordThatLeaps(t *testing.T) {
 		for i, times := range c.next {
 			f.addRecord(5+int64(i), times...)
 		}
-		if got := f.folded(); !slices.Equal(got, c.folded) || f.Counts[Rejected] != c.rejected || f.Suspects.Len() != 0 {
-			t.Errorf("%s: folded %v, want %v; %d rejected, %d suspects", c.name, got, c.folded, f.Counts[Rejected], f.Suspects.Len())
+		if got := f.folded(); !slices.Equal(got, c.folded) || f.Tally.Counts[Rejected] != c.rejected || f.Suspects.Len() != 0 {
+			t.Errorf("%s: folded %v, want %v; %d rejected, %d suspects", c.name, got, c.folded, f.Tally.Counts[Rejected], f.Suspects.Len())
 		}
 		all := int64(f.Suspects.Len())
-		for _, n := range f.Counts {
+		for _, n := range f.Tally.Counts {
 			all += n
 		}
 		if all != int64(len(f.log)) {

@@ -153,11 +153,11 @@ func TestSuspects(t *testing.T) {
 				t.Errorf("rejected %v and %d held, want %v and %d", rejected, f.Suspects.Len(), c.rejected, c.held)
 			}
 			var sum int64
-			for _, n := range f.Counts {
+			for _, n := range f.Tally.Counts {
 				sum += n
 			}
-			if sum+int64(f.Held()) != f.next || f.Counts[Rejected] != int64(len(c.rejected)) {
-				t.Errorf("%d samples are counted as %v and %d held", f.next, f.Counts, f.Held())
+			if sum+int64(f.Held()) != f.next || f.Tally.Counts[Rejected] != int64(len(c.rejected)) {
+				t.Errorf("%d samples are counted as %v and %d held", f.next, f.Tally.Counts, f.Held())
 			}
 		})
 	}
@@ -177,8 +177,8 @@ func TestSuspectsMoveNothing(t *testing.T) {
 		t.Errorf("the largest time is %d, %d are held; they were %d and %d", f.MaxTime(), f.Held(), largest, held)
 	}
 	f.add("a", timesFrom(40*second, second, 30)...)
-	if f.Counts[Late] > 0 || f.EvictedKeys > 0 || len(f.Events) > 0 || f.Counts[Rejected] != 1 || f.Keys.Len() != 2 {
-		t.Errorf("%v, %d keys evicted, %d changes of anomalies, %d keys", f.Counts, f.EvictedKeys, len(f.Events), f.Keys.Len())
+	if f.Tally.Counts[Late] > 0 || f.Tally.EvictedKeys > 0 || len(f.Events) > 0 || f.Tally.Counts[Rejected] != 1 || f.Keys.Len() != 2 {
+		t.Errorf("%v, %d keys evicted, %d changes of anomalies, %d keys", f.Tally.Counts, f.Tally.EvictedKeys, len(f.Events), f.Keys.Len())
 	}
 }
 
@@ -192,7 +192,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 			t.Fatalf("%d suspects are held", n)
 		}
 	}
-	t.Logf("%+v, %d rejected", f.Suspects.SuspectCounts, f.Counts[Rejected])
+	t.Logf("%+v, %d rejected", f.Suspects.SuspectCounts, f.Tally.Counts[Rejected])
 }
 
 // commit marks and commits with snapshots or without, and returns the log of them.
@@ -271,8 +271,8 @@ func TestLostSuspect(t *testing.T) {
 		t.Errorf("%d lost, %d held", g.Suspects.Lost, g.Suspects.Len())
 	}
 	g.add("a", timesFrom(10*second, second, 10)...)
-	if len(g.Suspects.Refused) > 0 || g.Counts[Late] > 0 || g.MaxTime() != 19*second {
-		t.Errorf("%d refused, %v, largest time %d", len(g.Suspects.Refused), g.Counts, g.MaxTime())
+	if len(g.Suspects.Refused) > 0 || g.Tally.Counts[Late] > 0 || g.MaxTime() != 19*second {
+		t.Errorf("%d refused, %v, largest time %d", len(g.Suspects.Refused), g.Tally.Counts, g.MaxTime())
 	}
 	if g = f.restored(t, cfg, log, floor, 0); g.Suspects.Lost != 0 || g.Suspects.Len() != 1 || !bytes.Equal(g.Export(nil), f.Export(nil)) {
 		t.Errorf("with the record: %d lost, %d held, or another state", g.Suspects.Lost, g.Suspects.Len())
@@ -333,7 +333,7 @@ func TestRefusedInTheTurnOfAnEviction(t *testing.T) {
 		}
 		check := func(t *testing.T, cfg *Config, f *partitionLog, log []record) {
 			t.Helper()
-			if n := f.Counts[c.outcome]; n != 1 {
+			if n := f.Tally.Counts[c.outcome]; n != 1 {
 				t.Fatalf("%d samples are refused, want 1: the test tests nothing", n)
 			}
 			more, floor := f.commit(t, false)
@@ -341,7 +341,7 @@ func TestRefusedInTheTurnOfAnEviction(t *testing.T) {
 			if !bytes.Equal(g.Export(nil), f.Export(nil)) {
 				t.Errorf("restored with floor %s the state is another", floor)
 			}
-			if f.add("b", timesFrom(5*hour, second, 3)...); c.outcome == Late && f.EvictedKeys == 0 {
+			if f.add("b", timesFrom(5*hour, second, 3)...); c.outcome == Late && f.Tally.EvictedKeys == 0 {
 				t.Error("no key is evicted later")
 			}
 		}

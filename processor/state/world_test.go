@@ -254,9 +254,9 @@ func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
 
 func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
-	w.rows, w.events, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
+	w.rows, w.events, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Tally.Counts, s.Held(), s.Tally.Early
 	w.refused, w.intervals = s.Suspects.Refused, [2]int64{}
-	for _, n := range s.Fields {
+	for _, n := range s.Tally.Fields {
 		w.intervals[0], w.intervals[1] = w.intervals[0]+n.Closed, w.intervals[1]+n.Empty
 	}
 	if by := &s.cfg.Reading; by.Every > 0 && !by.Series { // each interval has all fields
@@ -267,11 +267,11 @@ func (w *world) fill(t testing.TB) {
 		checkRemaining(t, w.rows)
 	}
 	var sum int64
-	for _, c := range s.Counts {
+	for _, c := range s.Tally.Counts {
 		sum += c
 	}
 	if sum+int64(s.Held()) != int64(len(w.log)) {
-		t.Fatalf("%d samples became %v and %d held", len(w.log), s.Counts, s.Held())
+		t.Fatalf("%d samples became %v and %d held", len(w.log), s.Tally.Counts, s.Held())
 	}
 }
 
@@ -489,11 +489,11 @@ func (rn *run) chunk(n int, mark bool) bool {
 	if rn.r.IntN(3) == 0 && i < len(rn.w.log) { // records that are no samples
 		rn.position += int64(rn.r.IntN(int(rn.w.log[i].Offset - rn.position + 1)))
 	}
-	for o := range rn.s.Counts {
-		rn.cycle.counts[o] += rn.s.Counts[o] - rn.counted[o]
+	for o := range rn.s.Tally.Counts {
+		rn.cycle.counts[o] += rn.s.Tally.Counts[o] - rn.counted[o]
 	}
-	rn.cycle.early += rn.s.Early - rn.countedEarly
-	rn.counted, rn.countedEarly = rn.s.Counts, rn.s.Early
+	rn.cycle.early += rn.s.Tally.Early - rn.countedEarly
+	rn.counted, rn.countedEarly = rn.s.Tally.Counts, rn.s.Tally.Early
 	rn.s.Mark(rn.position)
 	want := rn.position - int64(rn.r.IntN(500))
 	limit := rn.maxBytes
@@ -546,10 +546,10 @@ func (rn *run) advance() {
 		rn.flush()
 	}
 	rn.flush()
-	for o := range rn.s.Counts {
-		rn.cycle.counts[o] += rn.s.Counts[o] - rn.counted[o]
+	for o := range rn.s.Tally.Counts {
+		rn.cycle.counts[o] += rn.s.Tally.Counts[o] - rn.counted[o]
 	}
-	rn.counted = rn.s.Counts
+	rn.counted = rn.s.Tally.Counts
 	rn.cycle.decided = append(rn.cycle.decided, decided{Advance, nil, encodeAdvance(to), rn.position})
 	if rn.r.IntN(4) == 0 { // before it is written
 		rn.abort()
@@ -686,8 +686,8 @@ func (rn *run) restored(changelog []record) *State {
 	flush()
 	s.EndReplay()
 	if sus := &s.Suspects; len(s.Rows) > 0 || len(s.Events) > 0 || len(sus.Refused) > 0 || sus.Lost > 0 ||
-		sus.SuspectCounts != (SuspectCounts{}) || s.Counts != (Counts{}) || s.Early != 0 {
-		rn.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
+		sus.SuspectCounts != (SuspectCounts{}) || s.Tally.Counts != (Counts{}) || s.Tally.Early != 0 {
+		rn.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Tally.Counts)
 	}
 	return s
 }
@@ -695,7 +695,7 @@ func (rn *run) restored(changelog []record) *State {
 func (rn *run) restart() {
 	rn.cycle, rn.flight = part{}, nil
 	rn.position = rn.committed
-	rn.counted, rn.countedEarly = rn.s.Counts, rn.s.Early
+	rn.counted, rn.countedEarly = rn.s.Tally.Counts, rn.s.Tally.Early
 	rn.b.Reset()
 }
 

@@ -74,7 +74,7 @@ func (l *Lane) Close() {
 
 // Counts returns the samples folded so far by outcome, and those still held for
 // ODRADEK_LATENESS or as suspects.
-func (l *Lane) Counts() (counts state.Counts, held int) { return l.state.Counts, l.state.Held() }
+func (l *Lane) Counts() (counts state.Counts, held int) { return l.state.Tally.Counts, l.state.Held() }
 
 // Suspects returns how many samples are held because their event times may be wrong (ODRADEK_MAX_JUMP).
 func (l *Lane) Suspects() int { return l.state.Suspects.Len() }

@@ -74,8 +74,8 @@ func TestNullLeavesOutItsField(t *testing.T) {
 		if hold == "hold" {
 			want, missing = [2]int{61, 91}, 0
 		}
-		if scored != want || s.Counts[state.Missing] != missing {
-			t.Errorf("%s: %v scored, want %v; %d samples missing", hold, scored, want, s.Counts[state.Missing])
+		if scored != want || s.Tally.Counts[state.Missing] != missing {
+			t.Errorf("%s: %v scored, want %v; %d samples missing", hold, scored, want, s.Tally.Counts[state.Missing])
 		}
 		exec.Release(b)
 		exec.Close()
