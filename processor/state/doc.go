@@ -68,7 +68,7 @@
 // structs with the methods that need nothing else. How far the log is folded, and whose results are withheld, are plain
 // fields (position.go). The structs:
 //
-//	Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
+//	Output     rows, events and blocks (output.go)
 //	Tally      counts of samples and keys
 //	Keys       the keys by name (package series), and the order in which they are evicted (keys.go, expiry.go)
 //	Suspects   leaps of event time and the votes on them (suspects.go, leapvotes.go)
@@ -82,6 +82,8 @@
 //	readings   how records are read: the configured reading and the one in force (readings.go)
 //	intervals  which intervals of series are open whose samples are aggregated (intervals.go)
 //	orphans    anomalies that nothing continues (orphans.go)
+//	changed    the keys that the next Snapshot must have (package series)
+//	groups     groups of anomalies (grouping.go)
 //	tasks      tasks that became due, and what waits behind them (queue.go)
 //	judge      the buffers in which scores are judged (judge.go)
 //	decisions  what the partition's owner decided (decisions.go, package rules)

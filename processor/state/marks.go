@@ -78,6 +78,7 @@ func (s *State) Rollback(to int64) error {
 	}
 	s.tasks.Drop()
 	s.Output.reset()
+	s.changed.Reset()
 	s.Suspects.Refused = s.Suspects.Refused[:0]
 	s.Keys.evictor.Reset()
 	s.gate.reset()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"odradek/detectors"
-	"odradek/processor/state/series"
 )
 
 // Output is the results of a State.
@@ -19,23 +18,17 @@ type Output struct {
 	Blocks []BlockRow
 	// Rises are thresholds that have risen tenfold, in the order of the samples. The caller empties it as it does Events.
 	Rises []Rise
-
-	source  []byte    // the input partition, a part of the ids of anomalies
-	groups  *grouping // of anomalies; nil: there are none
-	changed series.ChangedKeys
-	applied *pendingTask // what Apply does now; nil: nothing
 }
 
 // SetSource sets the input partition that the state is of. It goes into the ids of
 // anomalies and into nothing else, and has to be set before the first sample.
-func (o *Output) SetSource(topic string, partition int32) {
-	o.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
+func (s *State) SetSource(topic string, partition int32) {
+	s.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
 }
 
 // reset empties what belongs to a cycle that is rolled back.
 func (o *Output) reset() {
 	o.Rows, o.Events, o.Blocks, o.Rises = o.Rows[:0], o.Events[:0], o.Blocks[:0], o.Rises[:0]
-	o.changed.Reset()
 }
 
 // addEvent adds a change to Events and has its key snapshotted in the same cycle. The change of

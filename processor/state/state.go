@@ -317,6 +317,7 @@ type State struct {
 	Restore Restore
 
 	transformed []float64 // see transform
+	source      []byte    // the input partition, a part of the ids of anomalies
 
 	cfg  *Config
 	dets []*series.Setup
@@ -334,6 +335,10 @@ type State struct {
 	backfill  int64       // samples below are a backfill; 0: there is none
 	replaying bool        // the log is folded again, up to where it was committed
 	ahead     int64       // offsets below may be in the state of a key, where it was restored
+
+	applied *pendingTask       // what Apply does now; nil: nothing
+	changed series.ChangedKeys // the keys that the next Snapshot must have
+	groups  *grouping          // of anomalies; nil: there are none
 
 	gate      gate     // the turns of samples on the slow path
 	held      held     // the samples that wait for the watermark
