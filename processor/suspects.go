@@ -73,7 +73,7 @@ type suspectLog struct {
 
 // suspectCounts returns the suspects of a state so far: held, accepted, rejected.
 func suspectCounts(s *state.State) metrics.Suspects {
-	return metrics.Suspects{s.Suspects.Held, s.Suspects.Accepted, s.Tally.Counts[state.Rejected]}
+	return metrics.Suspects{s.Suspects.Counts.Held, s.Suspects.Counts.Accepted, s.Tally.Counts[state.Rejected]}
 }
 
 // count returns the counts of s since the last call and logs them. before is the offset

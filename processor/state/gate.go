@@ -32,8 +32,8 @@ type gate struct {
 
 // turn is a sample whose turn has come.
 type turn struct {
-	attached
-	out Outcome // of admit
+	sample attached
+	out    Outcome // of admit
 	// closed: it is held, by the order of its series, but an advance has closed its interval, so that it is late when it is
 	// released. It is held all the same: after another reading came between, its interval may be an open one.
 	closed bool
@@ -41,7 +41,7 @@ type turn struct {
 }
 
 // detach copies the sample of a turn that outlives its Fold.
-func (t *turn) detach() { t.Sample = t.Sample.clone() }
+func (t *turn) detach() { t.sample.Sample = t.sample.clone() }
 
 // idle reports whether no sample waits for room in a batch.
 func (g *gate) idle() bool { return len(g.line) == 0 && !g.interrupted && !g.advancing }
@@ -65,7 +65,7 @@ func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.gate.outcome, s.gate.closed = Held, false
 	for i := range s.gate.line {
-		if t := &s.gate.line[i]; t.Offset == sm.Offset {
+		if t := &s.gate.line[i]; t.sample.Offset == sm.Offset {
 			s.gate.outcome, s.gate.closed = t.out, t.closed
 		}
 	}
@@ -80,20 +80,22 @@ func (s *State) enter(sm *Sample, b *detectors.Batch) Outcome {
 // weigh counts the vote of sm on each suspect and puts the samples whose turn it
 // is, judged, into gate.line. It reports whether sm is a suspect from now on.
 func (s *State) weigh(sm *Sample) (held bool) {
-	held = s.vote(sm, func(a *attached) { s.gate.line = append(s.gate.line, turn{attached: *a}) })
-	slices.SortFunc(s.gate.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	held = s.vote(sm, func(a *attached) { s.gate.line = append(s.gate.line, turn{sample: *a}) })
+	slices.SortFunc(s.gate.line, func(a, b turn) int {
+		return cmp.Or(cmp.Compare(a.sample.Time, b.sample.Time), cmp.Compare(a.sample.Offset, b.sample.Offset))
+	})
 	s.Keys.refusing = refusing{turn: s.turn()}
 	for i := range s.gate.line {
 		t := &s.gate.line[i]
-		t.key = s.Keys.Get(t.Key)
-		t.out = s.admit(&t.Sample, t.key)
-		t.closed = t.out == Held && s.closedBefore(t.key, t.Time)
+		t.key = s.Keys.Get(t.sample.Key)
+		t.out = s.admit(&t.sample.Sample, t.key)
+		t.closed = t.out == Held && s.closedBefore(t.key, t.sample.Time)
 		if !t.out.accepted() {
 			s.Keys.refusing.add(t.key)
 			continue
 		}
-		for j := i - 1; s.order.DropDuplicates && j >= 0 && s.gate.line[j].Time == t.Time; j-- {
-			if bytes.Equal(s.gate.line[j].Key, t.Key) {
+		for j := i - 1; s.order.DropDuplicates && j >= 0 && s.gate.line[j].sample.Time == t.sample.Time; j-- {
+			if bytes.Equal(s.gate.line[j].sample.Key, t.sample.Key) {
 				t.out = Duplicate
 			}
 		}
@@ -214,10 +216,10 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 func (s *State) beginTurn() {
 	t := &s.gate.line[s.gate.next]
 	s.gate.begun = true
-	if (t.out == Late || t.closed) && t.Offset < s.turn() {
-		s.refuse(&t.attached, Late)
+	if (t.out == Late || t.closed) && t.sample.Offset < s.turn() {
+		s.refuse(&t.sample, Late)
 	}
-	s.gate.sweepDue = s.raise(t.Time)
+	s.gate.sweepDue = s.raise(t.sample.Time)
 }
 
 // endTurn ends the turn of which everything is released. It returns false if b has no room for all intervals that its sample closes.
@@ -228,11 +230,11 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 		s.sweep(s.turn())
 	}
 	t := &g.line[g.next]
-	out, done := s.accept(&t.Sample, s.keyOf(t), t.out, b, limited)
+	out, done := s.accept(&t.sample.Sample, s.keyOf(t), t.out, b, limited)
 	if !done {
 		return false
 	}
-	if t.Offset == s.turn() {
+	if t.sample.Offset == s.turn() {
 		g.outcome = out
 	}
 	g.begun = false
@@ -244,7 +246,7 @@ func (s *State) endTurn(b *detectors.Batch, limited bool) bool {
 
 // interrupt has a sample whose turn has begun wait for room in a batch.
 func (s *State) interrupt(sm *Sample, k *Key, out Outcome) {
-	s.gate.line = append(s.gate.line, turn{attached: attached{Sample: sm.clone()}, out: out, key: k})
+	s.gate.line = append(s.gate.line, turn{sample: attached{Sample: sm.clone()}, out: out, key: k})
 	s.gate.begun = true
 	s.route()
 }
@@ -254,7 +256,7 @@ func (s *State) keyOf(t *turn) *Key {
 	if t.key != nil && !t.key.Dead {
 		return t.key
 	}
-	return s.Keys.Get(t.Key)
+	return s.Keys.Get(t.sample.Key)
 }
 
 // releaseFirst folds a key's earliest held sample. due says that held.Due has returned the key last.

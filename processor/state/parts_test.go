@@ -74,17 +74,17 @@ func TestHeldSamples(t *testing.T) {
 // TestReverter: what is saved at a mark is restored.
 func TestReverter(t *testing.T) {
 	s := New(benchConfig(4, 1))
-	s.maxTime, s.held.N, s.Tally.Counts[Late], s.Tally.Early, s.Tally.EvictedKeys, s.Suspects.Accepted = 5, 2, 3, 4, 6, 1
+	s.maxTime, s.held.N, s.Tally.Counts[Late], s.Tally.Early, s.Tally.EvictedKeys, s.Suspects.Counts.Accepted = 5, 2, 3, 4, 6, 1
 	s.Tally.count(7, 1, 2, 3)
 	saved, tally := s.saveUndo(), s.Tally
 	tally.Fields = map[uint64]FieldCount{7: {1, 2, 3}}
 	s.Tally.count(7, 1, 0, 0)
 	s.undoRestore(saved)
 	s.Tally.count(8, 0, 0, 1)
-	s.maxTime, s.held.N, s.Tally.EvictedKeys, s.Suspects.SuspectCounts = 9, 9, 9, SuspectCounts{9, 9}
+	s.maxTime, s.held.N, s.Tally.EvictedKeys, s.Suspects.Counts = 9, 9, 9, SuspectCounts{9, 9}
 	s.undoRestore(saved)
-	if s.maxTime != 5 || s.held.N != 2 || !reflect.DeepEqual(s.Tally, tally) || s.Suspects.SuspectCounts != (SuspectCounts{Accepted: 1}) {
-		t.Errorf("restored are %d, %d, %+v and %+v", s.maxTime, s.held.N, s.Tally, s.Suspects.SuspectCounts)
+	if s.maxTime != 5 || s.held.N != 2 || !reflect.DeepEqual(s.Tally, tally) || s.Suspects.Counts != (SuspectCounts{Accepted: 1}) {
+		t.Errorf("restored are %d, %d, %+v and %+v", s.maxTime, s.held.N, s.Tally, s.Suspects.Counts)
 	}
 	k := series.NewKey([]byte("k"), s.sets.For([]byte("k")))
 	s.Keys.insert(k)

@@ -30,7 +30,7 @@ func (s *State) EndReplay() {
 		panic("state: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.replaying = false
-	s.Tally, s.Suspects.SuspectCounts = Tally{}, SuspectCounts{} // what was folded again was counted when it was live
+	s.Tally, s.Suspects.Counts = Tally{}, SuspectCounts{} // what was folded again was counted when it was live
 	s.Suspects.endReplay()
 	s.dropHeld()
 	s.limitRows(s.Restore.end)

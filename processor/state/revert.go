@@ -15,12 +15,12 @@ func (s *State) undoOwner() undoOwner {
 
 // saveUndo returns what restore needs.
 func (s *State) saveUndo() atMark {
-	return atMark{s.maxTime, s.held.N, s.Tally.Copy(), s.Suspects.votes.List(), s.Suspects.SuspectCounts}
+	return atMark{s.maxTime, s.held.N, s.Tally.Copy(), s.Suspects.votes.List(), s.Suspects.Counts}
 }
 
 // undoRestore restores what save has returned.
 func (s *State) undoRestore(u atMark) {
-	s.maxTime, s.held.N, s.Tally, s.Suspects.SuspectCounts = u.maxTime, u.heldN, u.tally.Copy(), u.suspected
+	s.maxTime, s.held.N, s.Tally, s.Suspects.Counts = u.maxTime, u.heldN, u.tally.Copy(), u.suspected
 	s.Suspects.votes.Restore(u.suspects)
 }
 

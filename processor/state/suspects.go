@@ -47,8 +47,8 @@ func (sm *Sample) clone() Sample {
 
 // Suspects holds the samples of a partition that may be leaps of event time until the votes decide.
 type Suspects struct {
-	// SuspectCounts are the samples that were held as suspects.
-	SuspectCounts
+	// Counts are the samples that were held as suspects.
+	Counts SuspectCounts
 	// Refused are suspects that were not folded, in the order of the samples that
 	// decided it. The caller empties it as it does Rows; Rollback does, too.
 	Refused []Refusal
@@ -106,7 +106,7 @@ func (s *Suspects) initVotes(f Floor) { s.votes.Init(f) }
 func (s *State) vote(sm *Sample, accepted func(*attached)) (held bool) {
 	held = s.Suspects.votes.Join(sm.Offset, attached{Sample: *sm}) || s.judgeSuspect(sm, accepted)
 	if held {
-		s.Suspects.Held++
+		s.Suspects.Counts.Held++
 	}
 	return held
 }
@@ -115,7 +115,7 @@ func (s *State) vote(sm *Sample, accepted func(*attached)) (held bool) {
 func (s *State) judgeSuspect(sm *Sample, accepted func(*attached)) (held bool) {
 	return s.Suspects.votes.Vote(sm.Time+sm.Ahead, sm.Offset, attached{Sample: *sm}, s.maxTime, func(u *suspect) {
 		if u.Offset != sm.Offset {
-			s.Suspects.Accepted += int64(1 + len(u.More))
+			s.Suspects.Counts.Accepted += int64(1 + len(u.More))
 		}
 		accepted(&u.Sample)
 		for i := range u.More {

@@ -192,7 +192,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 			t.Fatalf("%d suspects are held", n)
 		}
 	}
-	t.Logf("%+v, %d rejected", f.Suspects.SuspectCounts, f.Tally.Counts[Rejected])
+	t.Logf("%+v, %d rejected", f.Suspects.Counts, f.Tally.Counts[Rejected])
 }
 
 // commit marks and commits with snapshots or without, and returns the log of them.
@@ -413,8 +413,8 @@ func TestSuspectBehindAHeldSegment(t *testing.T) {
 		t.Fatalf("the key has %d segments, want 1: the test tests nothing", n)
 	}
 	f.add("b", 1000*second, 1001*second)
-	if f.Suspects.Accepted != 4 || f.Suspects.Len() > 0 { // the first two of the partition, it, and the first of b
-		t.Fatalf("%+v, want 4 accepted", f.Suspects.SuspectCounts)
+	if f.Suspects.Counts.Accepted != 4 || f.Suspects.Len() > 0 { // the first two of the partition, it, and the first of b
+		t.Fatalf("%+v, want 4 accepted", f.Suspects.Counts)
 	}
 	more, floor := f.commit(t, true)
 	g := f.restored(t, cfg, compact(append(log, more...), append(log, more...), false), floor, 0)

@@ -686,7 +686,7 @@ func (rn *run) restored(changelog []record) *State {
 	flush()
 	s.EndReplay()
 	if sus := &s.Suspects; len(s.Rows) > 0 || len(s.Events) > 0 || len(sus.Refused) > 0 || sus.Lost > 0 ||
-		sus.SuspectCounts != (SuspectCounts{}) || s.Tally.Counts != (Counts{}) || s.Tally.Early != 0 {
+		sus.Counts != (SuspectCounts{}) || s.Tally.Counts != (Counts{}) || s.Tally.Early != 0 {
 		rn.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Tally.Counts)
 	}
 	return s
