@@ -51,7 +51,7 @@ func (c *commands) receive() command {
 	return cmd
 }
 
-// wait waits for d. stop reports that a command has come meanwhile: it is left for take.
+// wait waits for d. stop reports that a command has come meanwhile: it is left for receive.
 func (c *commands) wait(ctx context.Context, d time.Duration) (stop bool, err error) {
 	select {
 	case <-ctx.Done():

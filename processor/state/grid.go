@@ -24,7 +24,7 @@ type Grids struct {
 
 // gridWindow is a window of a grid.
 type gridWindow struct {
-	*series.Grid
+	grid        *series.Grid
 	fingerprint uint64
 	unread      func(key []byte) bool // reports the keys that no detector of the reading in force counts in it; nil: none
 }
@@ -34,7 +34,7 @@ func newGrids(windows []series.WindowConfig) Grids {
 	g := Grids{ends: series.Heap[*Key]{Compare: series.ByName}}
 	for i := range windows {
 		if w := &windows[i]; w.Grid != nil {
-			g.windows = append(g.windows, gridWindow{Grid: w.Grid, fingerprint: w.Fingerprint})
+			g.windows = append(g.windows, gridWindow{grid: w.Grid, fingerprint: w.Fingerprint})
 		}
 	}
 	g.any = len(g.windows) > 0
@@ -58,7 +58,7 @@ func (s *State) gridsOf(key []byte) iter.Seq[*series.Grid] {
 	return func(yield func(*series.Grid) bool) {
 		if s.Grids.other {
 			for i := range s.Grids.windows {
-				if w := &s.Grids.windows[i]; (w.unread == nil || !w.unread(key)) && !yield(w.Grid) {
+				if w := &s.Grids.windows[i]; (w.unread == nil || !w.unread(key)) && !yield(w.grid) {
 					return
 				}
 			}

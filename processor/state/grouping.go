@@ -15,9 +15,9 @@ type Grouping struct {
 	Window int64 // microseconds of event time that the openings of a group lie apart from its first, at most
 }
 
-// grouping is the Grouping of a State, with the groups that its keys remember; nil: there is none.
+// grouping has the groups that the keys of a State remember; nil: there is no Grouping.
 type grouping struct {
-	*Grouping
+	by    func(key []byte) []byte // Grouping.By
 	keys  *series.KeyTable
 	index groupIndex
 }
@@ -26,7 +26,7 @@ func newGrouping(g *Grouping, table *series.KeyTable) *grouping {
 	if g == nil {
 		return nil
 	}
-	return &grouping{g, table, groupIndex{Window: g.Window}}
+	return &grouping{g.By, table, groupIndex{Window: g.Window}}
 }
 
 // opened puts an anomaly into the group of the change that opens it. One in shadow mode, and one that labels have
@@ -49,7 +49,7 @@ func (g *grouping) name(k *Key) []byte {
 	if g == nil {
 		return nil
 	}
-	return g.By(k.Name())
+	return g.by(k.Name())
 }
 
 // silenced puts a silence into its group.

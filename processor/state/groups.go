@@ -26,13 +26,13 @@ type groupIndex struct {
 
 // countedGroup is a group, and how often series store it.
 type countedGroup struct {
-	*anomaly.Group
-	n int
+	group *anomaly.Group
+	n     int
 }
 
 // compare orders groups by the time of their first opening.
 func (c countedGroup) compare(g *anomaly.Group) int {
-	return cmp.Or(cmp.Compare(c.Since, g.Since), bytes.Compare(c.ID[:], g.ID[:]))
+	return cmp.Or(cmp.Compare(c.group.Since, g.Since), bytes.Compare(c.group.ID[:], g.ID[:]))
 }
 
 // Reset forgets all groups.
@@ -43,9 +43,9 @@ func (gi *groupIndex) Reset() { clear(gi.names) }
 // It does not add the group.
 func (gi *groupIndex) Join(name string, id [16]byte, time int64) *anomaly.Group {
 	list := gi.names[name]
-	for i := len(list) - 1; i >= 0 && list[i].Since >= timeBefore(time, gi.Window); i-- {
-		if timeBefore(list[i].Since, gi.Window) <= time {
-			return list[i].Group
+	for i := len(list) - 1; i >= 0 && list[i].group.Since >= timeBefore(time, gi.Window); i-- {
+		if timeBefore(list[i].group.Since, gi.Window) <= time {
+			return list[i].group
 		}
 	}
 	return &anomaly.Group{ID: id, Since: time}

@@ -10,7 +10,7 @@ import (
 type held struct {
 	series.ReorderBuffer[*Key]
 	dim    int
-	values []float64 // of the sample that take has returned last
+	values []float64 // of the sample that popHeld has returned last
 }
 
 // newHeld returns an empty held for samples of dim values.
@@ -68,8 +68,8 @@ func (s *State) undoHold(k *Key, time, offset, behind int64) {
 	}
 }
 
-// undoTake undoes take; sample is as it was saved.
-func (s *State) undoTake(k *Key, sample []uint64, behind int64) {
+// undoPop undoes popHeld; sample is as it was saved.
+func (s *State) undoPop(k *Key, sample []uint64, behind int64) {
 	if k.Held == nil {
 		k.Held = series.NewHeldSamples(k, s.held.dim, 0)
 	}

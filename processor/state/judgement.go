@@ -18,7 +18,7 @@ type judgement struct {
 	row      Row
 	why      reasons
 
-	threshold.Judgement
+	verdict  threshold.Judgement
 	ordinary bool          // a step has turned the score away: it does not exceed, under any threshold
 	withheld bool          // its results are left out
 	in       anomaly.Input // of the anomaly step; a step before it may have explained the score
@@ -30,14 +30,14 @@ type judgement struct {
 func (s *State) judgeRow(j *judgement) {
 	d := j.detector
 	s.smooth(j)
-	if s.compare(j); j.Exceeds {
+	if s.compare(j); j.verdict.Exceeds {
 		s.requireP(j)
 		s.guard(j)
 		s.mute(j)
 	}
 	s.handOut(j)
 	switch {
-	case !d.Judged || d.Alarm.Events == nil || !j.Exceeds && j.alert.Events.Idle():
+	case !d.Judged || d.Alarm.Events == nil || !j.verdict.Exceeds && j.alert.Events.Idle():
 	case s.replaced(j.key, d, j.row.Offset):
 		s.endReplaced(j)
 	default:
@@ -68,17 +68,17 @@ func (s *State) compare(j *judgement) {
 	u.Floats = a.Threshold.Save(u.Floats, a.History, r.Judged)
 	saved := u.Floats[from:] // Push drops it in a replay
 	u.Push(opJudged, j.key, d.Alert, len(saved))
-	j.Judgement = a.Threshold.JudgeAt(a.History, r.Judged, r.Time, s.judge.watch != nil)
+	j.verdict = a.Threshold.JudgeAt(a.History, r.Judged, r.Time, s.judge.watch != nil)
 	if low := threshold.Risen(saved, a.History); low > 0 && !s.withholds(r.Offset) {
-		s.Rises = append(s.Rises, Rise{Key: j.key, Detector: d.Name, Offset: r.Offset, From: low, To: j.Threshold})
+		s.Rises = append(s.Rises, Rise{Key: j.key, Detector: d.Name, Offset: r.Offset, From: low, To: j.verdict.Threshold})
 	}
-	if r.Threshold = j.Threshold; j.Exceeds && j.why.found {
-		j.Severity = j.why.severity
+	if r.Threshold = j.verdict.Threshold; j.verdict.Exceeds && j.why.found {
+		j.verdict.Severity = j.why.severity
 	}
 }
 
 // turnAway says of a score above the threshold that it is ordinary.
-func (j *judgement) turnAway() { j.Exceeds, j.Severity, j.ordinary = false, 0, true }
+func (j *judgement) turnAway() { j.verdict.Exceeds, j.verdict.Severity, j.ordinary = false, 0, true }
 
 // region returns the region that the score is about; nil: none.
 func (j *judgement) region() *detectors.Region {
@@ -99,7 +99,7 @@ func (s *State) requireP(j *judgement) {
 // guard turns a score away that the detector's guard does not admit. It explains the score where the guard asks for what was expected.
 func (s *State) guard(j *judgement) {
 	guard, why := j.detector.Alarm.Guard, &j.why
-	if !j.Exceeds || guard == nil || why.p == nil {
+	if !j.verdict.Exceeds || guard == nil || why.p == nil {
 		return
 	}
 	row := s.tasks.copies.Values(why.p, why.i)
@@ -117,7 +117,7 @@ func (s *State) guard(j *judgement) {
 
 // mute turns a score away that a mute rule covers. It explains the score where the rule asks for that.
 func (s *State) mute(j *judgement) {
-	if !j.Exceeds || len(s.mutes.Judged) == 0 {
+	if !j.verdict.Exceeds || len(s.mutes.Judged) == 0 {
 		return
 	}
 	d, r, why, in := j.detector, &j.row, &j.why, &j.in
@@ -143,9 +143,9 @@ func (s *State) mute(j *judgement) {
 // handOut passes the judged score to Config.Watch, and its row to the caller.
 func (s *State) handOut(j *judgement) {
 	r := &j.row
-	r.Exceeds, r.Severity = j.Exceeds, j.Severity
+	r.Exceeds, r.Severity = j.verdict.Exceeds, j.verdict.Severity
 	if s.judge.watch != nil {
-		s.watched(j.detector, j.alert, r, &j.why, j.Tail)
+		s.watched(j.detector, j.alert, r, &j.why, j.verdict.Tail)
 	}
 	if j.withheld = s.withholds(r.Offset); !j.withheld {
 		r.Behind = s.behind(r.Offset)
@@ -157,19 +157,19 @@ func (s *State) handOut(j *judgement) {
 func (s *State) describe(j *judgement) {
 	d, r, in := j.detector, &j.row, &j.in
 	in.Time, in.Offset, in.About, in.Until = r.Time, r.Offset, r.About, r.Until
-	in.Score, in.Threshold, in.Rank = r.Judged, j.Threshold, j.Tail
-	in.Exceeds, in.Severity, in.Ordinary, in.Shadow = j.Exceeds, j.Severity, j.ordinary, d.Alarm.Shadow
+	in.Score, in.Threshold, in.Rank = r.Judged, j.verdict.Threshold, j.verdict.Tail
+	in.Exceeds, in.Severity, in.Ordinary, in.Shadow = j.verdict.Exceeds, j.verdict.Severity, j.ordinary, d.Alarm.Shadow
 	in.Detector, in.Key, in.Source = d.Name, j.key.Name(), s.source
 	in.Located = d.Explain != nil || d.Locate != nil || d.Carriers != nil
 	in.Region, in.Members = d.Region(j.region()), j.why.said
-	if j.Exceeds {
+	if j.verdict.Exceeds {
 		in.Values = j.why.values(&s.tasks)
 	}
 }
 
 // learnedRule has an anomaly that the score opens compared with the false alarms that labels have taught.
 func (s *State) learnedRule(j *judgement) {
-	if d, k := j.detector, j.key; j.Exceeds && len(s.learned.Judged) > 0 {
+	if d, k := j.detector, j.key; j.verdict.Exceeds && len(s.learned.Judged) > 0 {
 		j.in.Like = func(a *anomaly.Anomaly) *anomaly.Like { return s.learned.Judged.LikeOf(d.Name, k.Name(), a) }
 	}
 }
@@ -182,7 +182,7 @@ func (s *State) changeAnomaly(j *judgement) {
 	if ended {
 		s.addEvent(&EventRow{Key: k, Detector: d.Index, Name: d.Name, Change: left})
 	}
-	if j.Exceeds && a.Events.Peak(j.row.Judged) {
+	if j.verdict.Exceeds && a.Events.Peak(j.row.Judged) {
 		switch {
 		case why.carrier != nil:
 			j.in.Carry(why.carrier)
@@ -203,9 +203,9 @@ func (s *State) changeAnomaly(j *judgement) {
 
 // replacing is an ensemble of any that makes the anomalies of its members' scores under another reading than the configured one.
 type replacing struct {
-	*rules.DetectorReading
-	unread func(key []byte) bool
-	setup  *series.Setup // nil: the ensemble is not configured any more
+	reading *rules.DetectorReading
+	unread  func(key []byte) bool
+	setup   *series.Setup // nil: the ensemble is not configured any more
 }
 
 // replaced reports whether an ensemble of any makes the anomalies of a detector's scores in its place. One in
@@ -213,7 +213,7 @@ type replacing struct {
 func (s *State) replaced(k *Key, d *series.SetDetector, offset int64) bool {
 	if !s.judge.configured {
 		return slices.ContainsFunc(s.judge.replacing, func(e replacing) bool {
-			return slices.Contains(e.Members, d.Name) && !e.unread(k.Name()) && !s.shadowed(&e, offset)
+			return slices.Contains(e.reading.Members, d.Name) && !e.unread(k.Name()) && !s.shadowed(&e, offset)
 		})
 	}
 	for _, f := range d.Feeds {
@@ -230,7 +230,7 @@ func (s *State) shadowed(e *replacing, offset int64) bool {
 	if e.setup != nil {
 		return e.setup.Alarm.Shadow
 	}
-	d := s.decisions.InForce(rules.KindThresholds, []byte(e.Name), offset)
+	d := s.decisions.InForce(rules.KindThresholds, []byte(e.reading.Name), offset)
 	return d != nil && d.Value.(*rules.Ruling).Alarm.Shadow
 }
 

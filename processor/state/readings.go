@@ -261,7 +261,7 @@ func (s *State) replacingBy(in *rules.Reading) (list []replacing) {
 		if !d.Replaces {
 			continue
 		}
-		e := replacing{DetectorReading: d, unread: ensembleUnread(in, d)}
+		e := replacing{reading: d, unread: ensembleUnread(in, d)}
 		for _, det := range s.dets {
 			if det.Name == d.Name && det.Judged && det.Events != nil {
 				e.setup = det

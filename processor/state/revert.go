@@ -57,7 +57,7 @@ func (s *State) revert(o *undoOp, with *undoOperands) {
 	case opHeldIn:
 		s.undoHold(k, int64(w[0]), int64(w[1]), int64(w[2]))
 	case opHeldOut:
-		s.undoTake(k, w[:len(w)-1], int64(w[len(w)-1]))
+		s.undoPop(k, w[:len(w)-1], int64(w[len(w)-1]))
 	case opCreate:
 		s.removeKey(k)
 		s.records.Uncreate(k)
