@@ -20,8 +20,8 @@ type copies struct {
 
 // freshRow is a row that a task scores.
 type freshRow struct {
-	Time, Offset int64 // of its sample
-	Imputed      bool  // a value was missing and repeated
+	Time, Offset int64    // of its sample
+	State        RowState // with a score: RowScored or RowImputed
 }
 
 // covered are the times of the first and the last sample that a score is about.
@@ -71,7 +71,9 @@ func (c *copies) add(e *pendingTask, i int, word uint64, rows int32, p *packer) 
 }
 
 // freshOf returns a fresh row from its time and its word (series.Window.Fresh).
-func freshOf(time int64, word uint64) freshRow { return freshRow{time, int64(word >> 1), word&1 != 0} }
+func freshOf(time int64, word uint64) freshRow {
+	return freshRow{time, int64(word >> 1), RowState(word&1) * RowImputed}
+}
 
 // addFresh copies the fresh rows of a task of several: those that have waited, and the newest one.
 func (c *copies) addFresh(w *series.Window, waited []uint64, word uint64) {

@@ -29,7 +29,7 @@ func TestCopies(t *testing.T) {
 		copy(w.Fresh(sw, d), []uint64{8, 11})
 		c.add(&task, 0, 13, 4, &packer{centers: centers})
 		push(7, 20)
-		if got, want := c.Fresh(&task), []freshRow{{40, 4, false}, {50, 5, true}, {60, 6, true}}; !slices.Equal(got, want) {
+		if got, want := c.Fresh(&task), []freshRow{{40, 4, RowScored}, {50, 5, RowImputed}, {60, 6, RowImputed}}; !slices.Equal(got, want) {
 			t.Fatalf("fresh rows %v, not %v", got, want)
 		}
 		if times := c.Times(&task); !slices.Equal(times, []int64{30, 40, 50, 60}) {

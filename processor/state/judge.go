@@ -106,7 +106,7 @@ func (s *State) addRows(p *pendingTask, b *detectors.Batch) {
 	for i := range fresh {
 		f := &fresh[i]
 		r := Row{
-			Key: p.Key, Detector: d.Index, State: f.state(), Score: nan, Judged: nan, Threshold: nan,
+			Key: p.Key, Detector: d.Index, State: f.State, Score: nan, Judged: nan, Threshold: nan,
 			Offset: f.Offset, Time: f.Time, About: f.Time, Until: f.Time,
 		}
 		if len(finds) > 0 && finds[0].Fresh == i {
@@ -130,15 +130,7 @@ func stateOf(d *series.SetDetector, f *freshRow, score float32) RowState {
 	if d.Learner != nil && score != score {
 		return RowWarmingUp
 	}
-	return f.state()
-}
-
-// state returns the state of a row that has a score.
-func (f *freshRow) state() RowState {
-	if f.Imputed {
-		return RowImputed
-	}
-	return RowScored
+	return f.State
 }
 
 // setFinding sets the score of a finding and the times that it is about.
@@ -218,7 +210,7 @@ func (s *State) judgeRows(p *pendingTask, b *detectors.Batch) {
 		j := judgement{key: p.Key, detector: d, alert: a}
 		j.why.p, j.why.b, j.why.i = p, b, i
 		r := &j.row
-		r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, fresh[i].state(), nan
+		r.Key, r.Detector, r.State, r.Score = p.Key, d.Index, fresh[i].State, nan
 		r.Offset, r.Time = fresh[i].Offset, fresh[i].Time
 		r.About, r.Until = r.Time, r.Time
 		if len(finds) > 0 && finds[0].Fresh == i {
