@@ -77,17 +77,21 @@ func freshOf(time int64, word uint64) freshRow {
 
 // addFresh copies the fresh rows of a task of several: those that have waited, and the newest one.
 func (c *copies) addFresh(w *series.Window, waited []uint64, word uint64) {
-	a, b := w.Times(int32(len(waited))+1, 0)
-	for _, part := range [2][]int64{a, b} {
-		for _, time := range part {
-			if len(waited) == 0 {
-				c.fresh = append(c.fresh, freshOf(time, word))
-				break
-			}
-			c.fresh = append(c.fresh, freshOf(time, waited[0]))
-			waited = waited[1:]
-		}
+	n := len(waited)
+	c.fresh = slices.Grow(c.fresh, n+1)
+	fresh := c.fresh[len(c.fresh):][:n+1]
+	for i, word := range waited {
+		fresh[i] = freshOf(0, word)
 	}
+	fresh[n] = freshOf(0, word)
+	a, b := w.Times(int32(n)+1, 0)
+	for i, time := range a {
+		fresh[i].Time = time
+	}
+	for i, time := range b {
+		fresh[len(a)+i].Time = time
+	}
+	c.fresh = c.fresh[:len(c.fresh)+n+1]
 }
 
 // addTimes copies the times of the newest rows.
