@@ -23,12 +23,43 @@
 //  8. folder.noteCommitted lets the state discard what would undo committed
 //     changes.
 //
+// A record of one value in Avro, of a known series with a full window and one detector, passes 39 functions in 15 files, not counting
+// those of at most three lines that only read or pass something on:
+//
+//	partition.go                  next
+//	kafka/record/records.go       Next
+//	state/fold.go                 ReadingOf
+//	schemas/formats/decoder.go    Decode
+//	schemas/avro/exec.go          Decode, exec
+//	schemas/reading.go            Reset, Finish, finish
+//	fold.go                       checkReading, CheckReading
+//	schemas/reading.go            KeyBytes, Len, At
+//	stopper.go                    Pass
+//	fold.go                       makeRoom, foldSamples, sample
+//	schemas/reading.go            Samples, Sample
+//	state/fold.go                 Fits, Fold, raise, inOrder, accept, foldSample
+//	state/leapvotes.go            Beyond
+//	state/position.go             bound, timeBefore; countSample at the end
+//	state/series/table.go         Get, Hash
+//	state/undo.go                 touch, Push, saveValue
+//	state/series/key.go           AppendPlaces
+//	state/series/dirty.go         Add
+//	state/series/window.go        PushValue, push
+//
+// A record that makes a task of op knn due, with scores that a conformal threshold judges, passes 89 in 31 files: the others are in
+// state (direct.go, queue.go, pack.go, copies.go, gaps.go, judge.go, judgement.go), detectors (batch.go, knn, threshold), cycle/writer.go,
+// kafka/record/batches.go and schemas/output/score.go. The arithmetic of centring and of thresholds is not counted. With what runs once
+// for a chunk and once for a commit it is 202 in 57 files.
+//
 // The packages below import nothing of this one: cycle (what a transaction contains and how large it becomes), state and
 // anomaly (the state), feedback (labels and mutes), kafka (the client) and metrics (numbers, and log lines of failures).
 //
 // At a rebalance the Member says which partitions are revoked. rebalancer.handOver (rebalance.go) tells them to stop, commits
 // until their finished results are in a transaction, and only then gives them up. A quarter of the rebalance timeout (of a drain,
 // three quarters of its own) is for the records that are under way.
+//
+// After each start of its producer the worker also ends hanging transactions of its group: those that partitions keep open though
+// their coordinator has decided them (hanging.go; kafka/hanging.go, KIP-664).
 //
 // When a commit is not a definite success, commits.recover abandons the producer
 // and every partition returns to its committed offset: by folder.rollback in

@@ -16,6 +16,9 @@
 //     Producer.Produce stamps it (Seal) and sends it to the leader, and
 //     Producer.CommitOffsets and End make it and the offsets visible together.
 //
+// A transaction that a partition keeps open though its coordinator counts it as ended hangs (KIP-664), and readers of committed records
+// stop there. hanging.go finds such transactions, and writes the marker that is missing.
+//
 // # What is not obvious
 //
 // This package chooses the broker of each request; kafka-go does not. The type routed (transport.go) wraps every message
