@@ -518,7 +518,7 @@ func (s *State) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, 
 	a := k.Alerts
 	s.journal.Open.PushValues(opOrphans, k, 0, 0, a.Orphans)
 	for _, o := range a.Orphans {
-		o.Revision++
+		o.Anomaly.Revision++
 		s.addEvent(&EventRow{Key: k, Detector: detector(&o), Name: o.Name, Change: anomaly.Change{
 			Kind: anomaly.Close, Reason: o.Reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
 		}})

@@ -80,10 +80,10 @@ type HeldSamples interface {
 
 // HeldWriter writes the held samples of a key: Segments, and then the rest with the head.
 type HeldWriter struct {
-	HeldFormat
-	size int
-	enc  changelog.Encoder
-	tail []tailSample // samples that are in no segment
+	format HeldFormat
+	size   int
+	enc    changelog.Encoder
+	tail   []tailSample // samples that are in no segment
 }
 
 // tailSample is a held sample that is in no segment.
@@ -94,7 +94,7 @@ type tailSample struct {
 
 // NewHeldWriter returns a Writer for records of at most maxRecord bytes.
 func NewHeldWriter(f HeldFormat, maxRecord int) HeldWriter {
-	return HeldWriter{HeldFormat: f, size: f.Size(maxRecord)}
+	return HeldWriter{format: f, size: f.Size(maxRecord)}
 }
 
 // Segments writes the segments that have become full and returns those that the head has to name;
@@ -140,8 +140,8 @@ func (w *HeldWriter) Segments(
 func (w *HeldWriter) segment(held HeldSamples, born int64, tail []tailSample) HeldSegment {
 	w.enc.Byte(changelog.Version)
 	w.enc.Uint(uint64(born))
-	w.enc.Bits(w.Layout)
-	w.enc.Uint(uint64(w.Dim))
+	w.enc.Bits(w.format.Layout)
+	w.enc.Uint(uint64(w.format.Dim))
 	appendSamples(&w.enc, held, tail)
 	b := HeldSegment{first: tail[0].offset, last: tail[len(tail)-1].offset, newest: math.MinInt64, sum: HeldSum(w.enc.B)}
 	for _, t := range tail {
@@ -169,8 +169,8 @@ func appendSamples(e *changelog.Encoder, held HeldSamples, tail []tailSample) {
 // AppendHead appends what a head has of the held samples, after Segments: fingerprint of the
 // values, values a sample, the segments, and the samples that are in none.
 func (w *HeldWriter) AppendHead(e *changelog.Encoder, held HeldSamples, segments []HeldSegment) {
-	e.Bits(w.Layout)
-	e.Uint(uint64(w.Dim))
+	e.Bits(w.format.Layout)
+	e.Uint(uint64(w.format.Dim))
 	e.Uint(uint64(len(segments)))
 	before := int64(-1)
 	for _, b := range segments {

@@ -63,7 +63,7 @@ func NewWriter(held HeldFormat, maxRecord int) Writer {
 }
 
 // Format returns how held samples are written.
-func (w *Writer) Format() *HeldFormat { return &w.held.HeldFormat }
+func (w *Writer) Format() *HeldFormat { return &w.held.format }
 
 // Emit emits a key: new full segments, its head, and then deletions. asOf is the offset of the mark that
 // the snapshot follows.

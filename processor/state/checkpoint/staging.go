@@ -43,7 +43,7 @@ func (s *staging) addSegment(name, value []byte, window, id uint64) error {
 func (s *staging) stored(name []byte) []series.StoredSegment {
 	list := s.segments[string(name)]
 	slices.SortStableFunc(list, func(a, b series.StoredSegment) int {
-		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Name.Window, b.Name.Window), cmp.Compare(a.Name.ID, b.Name.ID))
 	})
 	return list
 }

@@ -27,7 +27,7 @@ func TestStaging(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := s.stored(k.Name()); len(got) != 2 || got[0].ID != want[0] || got[1].ID != want[1] || s.Bytes() == 0 {
+	if got := s.stored(k.Name()); len(got) != 2 || got[0].Name.ID != want[0] || got[1].Name.ID != want[1] || s.Bytes() == 0 {
 		t.Errorf("segments %v of %d bytes wait", got, s.Bytes())
 	}
 	if s.unstage(k.Name()); s.Bytes() != 0 || len(s.stored(k.Name())) > 0 {

@@ -31,7 +31,7 @@ type Orphan struct {
 	Name    string // of the detector
 	Silence bool   // it is no detector's
 	Reason  anomaly.Reason
-	anomaly.Anomaly
+	Anomaly anomaly.Anomaly
 }
 
 // NewAlerts returns the alerts of a series with that number of judged detectors.

@@ -8,8 +8,10 @@ import (
 // HeldSamples holds one key's samples in order of time and offset, each a row of words:
 // time, offset, the bits of the values. A nil list is empty.
 type HeldSamples[K any] struct {
-	rows
-	key K
+	key   K
+	size  int // words of a sample
+	words []uint64
+	gone  int // words of released samples at the front
 
 	// Behind is how far the newest sample was behind the partition's newest, in microseconds, when it came: the samples wait for
 	// the watermark as if they were this much later. 0 where the watermark alone decides (rules.Order.BySeries).
@@ -19,16 +21,9 @@ type HeldSamples[K any] struct {
 	dropped      bool  // the buffer does not have it
 }
 
-// rows holds samples of one size in order, and has room at the front for those released.
-type rows struct {
-	size  int // words of a sample
-	words []uint64
-	gone  int // words of released samples at the front
-}
-
 // NewHeldSamples returns an empty list of a key's samples of dim values, with room for n.
 func NewHeldSamples[K any](key K, dim, n int) *HeldSamples[K] {
-	l := &HeldSamples[K]{key: key, rows: rows{size: 2 + dim}}
+	l := &HeldSamples[K]{key: key, size: 2 + dim}
 	if n > 0 {
 		l.words = make([]uint64, 0, n*l.size)
 	}
@@ -40,14 +35,12 @@ func (h *HeldSamples[K]) Len() int {
 	if h == nil {
 		return 0
 	}
-	return h.count()
+	return (len(h.words) - h.gone) / h.size
 }
 
-func (r *rows) count() int { return (len(r.words) - r.gone) / r.size }
-
 // At returns the i-th sample.
-func (r *rows) At(i int) []uint64 {
-	return r.words[r.gone+i*r.size:][:r.size:r.size]
+func (h *HeldSamples[K]) At(i int) []uint64 {
+	return h.words[h.gone+i*h.size:][:h.size:h.size]
 }
 
 // First returns the time of the first sample.
@@ -143,30 +136,30 @@ func (h *HeldSamples[K]) after(time int64) int {
 }
 
 // open makes a gap of one sample before the i-th and returns it.
-func (r *rows) open(i int) []uint64 {
-	if i == 0 && r.gone > 0 {
-		r.gone -= r.size
-		return r.At(0)
+func (h *HeldSamples[K]) open(i int) []uint64 {
+	if i == 0 && h.gone > 0 {
+		h.gone -= h.size
+		return h.At(0)
 	}
-	if len(r.words)+r.size > cap(r.words) && 2*r.gone >= len(r.words) {
-		r.words = r.words[:copy(r.words, r.words[r.gone:])]
-		r.gone = 0
+	if len(h.words)+h.size > cap(h.words) && 2*h.gone >= len(h.words) {
+		h.words = h.words[:copy(h.words, h.words[h.gone:])]
+		h.gone = 0
 	}
-	n := len(r.words)
-	for range r.size {
-		r.words = append(r.words, 0)
+	n := len(h.words)
+	for range h.size {
+		h.words = append(h.words, 0)
 	}
-	from := r.gone + i*r.size
-	copy(r.words[from+r.size:], r.words[from:n])
-	return r.At(i)
+	from := h.gone + i*h.size
+	copy(h.words[from+h.size:], h.words[from:n])
+	return h.At(i)
 }
 
 // drop removes the i-th sample.
-func (r *rows) drop(i int) {
+func (h *HeldSamples[K]) drop(i int) {
 	if i == 0 {
-		r.gone += r.size
+		h.gone += h.size
 		return
 	}
-	from := r.gone + i*r.size
-	r.words = append(r.words[:from], r.words[from+r.size:]...)
+	from := h.gone + i*h.size
+	h.words = append(h.words[:from], h.words[from+h.size:]...)
 }

@@ -110,11 +110,11 @@ func (r *Reader) Rows(k *Series, list []StoredSegment) error {
 func (r *Reader) takeSegments(k *Series, sw *SetWindow, w *Window, list []StoredSegment, seg int64, segs Segments) error {
 	for i := range list {
 		g := &list[i]
-		if g.Window != sw.Fingerprint || g.born != k.Born || g.cols != len(sw.Columns) ||
-			!segs.Has(seg, g.first) || g.ID != SegmentID(seg, g.first) {
+		if g.Name.Window != sw.Fingerprint || g.born != k.Born || g.cols != len(sw.Columns) ||
+			!segs.Has(seg, g.first) || g.Name.ID != SegmentID(seg, g.first) {
 			continue
 		}
-		if i+1 < len(list) && list[i+1].Window == g.Window && list[i+1].ID == g.ID {
+		if i+1 < len(list) && list[i+1].Name.Window == g.Name.Window && list[i+1].Name.ID == g.Name.ID {
 			continue // written again
 		}
 		end := g.first&^(seg-1) + seg
@@ -344,7 +344,7 @@ type SegmentName struct{ Window, ID uint64 }
 
 // StoredSegment is a segment that waits for the head that names it.
 type StoredSegment struct {
-	SegmentName
+	Name        SegmentName
 	born, first int64
 	cols        int
 	rows        []byte

@@ -20,7 +20,7 @@ func (t *KeyTable) OpenAnomalies() map[string]int64 {
 			n[SilenceName]++
 		}
 		for i := range k.Alerts.Orphans {
-			if o := &k.Alerts.Orphans[i]; !o.Shadow {
+			if o := &k.Alerts.Orphans[i]; !o.Anomaly.Shadow {
 				n[o.Name]++
 			}
 		}

@@ -195,7 +195,7 @@ func stored(t *testing.T, segments map[SegmentName][]byte) (list []StoredSegment
 		}
 		list = append(list, g)
 	}
-	slices.SortFunc(list, func(a, b StoredSegment) int { return int(a.ID) - int(b.ID) })
+	slices.SortFunc(list, func(a, b StoredSegment) int { return int(a.Name.ID) - int(b.Name.ID) })
 	return list
 }
 
