@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
