@@ -80,7 +80,8 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 // end sends EndTxn until the answer is definite or the time-out of the transaction, which began at since, is
 // near, and counts the requests that a coordinator may have got. failed: one was not answered, or not by a coordinator that knows the
 // transaction.
-func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (res *endTxn, requests int, failed bool, err error) {
+func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (
+	res *endTxn, requests int, failed bool, err error) {
 	// After its time-out the coordinator aborts the transaction, and there is nothing
 	// left to wait for.
 	limit := since.Add(timeout * 9 / 10)

@@ -101,7 +101,8 @@ func TestOverdueDoesNotDependOnMarks(t *testing.T) {
 	if !s.Fits(b) || s.Held() != 1 {
 		t.Fatalf("%d held after the mark", s.Held())
 	}
-	if out := s.Fold(&Sample{Key: []byte("a"), Time: 3, Offset: 60, Values: []float64{1}}, b); out != Held || s.Held() != 0 || s.Tally.Early != 2 {
+	out := s.Fold(&Sample{Key: []byte("a"), Time: 3, Offset: 60, Values: []float64{1}}, b)
+	if out != Held || s.Held() != 0 || s.Tally.Early != 2 {
 		t.Errorf("the next sample is %v, %d held", out, s.Held())
 	}
 	if err := s.Rollback(50); err != nil || !s.Fits(b) || s.Held() != 1 {
