@@ -13,9 +13,8 @@ import (
 )
 
 // TestCommitRepeated: a commit that is repeated and then answered with success is
-// a success. Nothing goes back, and the next transaction has a new epoch, so that
-// a request of the former one that is still on its way cannot end it: in version 2 of the transactions' protocol the broker's, in
-// version 1 another InitProducerId's.
+// a success. Nothing goes back, and the next transaction has a new epoch, another InitProducerId's, so that
+// a request of the former one that is still on its way cannot end it.
 func TestCommitRepeated(t *testing.T) {
 	for level := range int16(2) {
 		t.Run(fmt.Sprint("version=", level+1), func(t *testing.T) { testCommitRepeated(t, level+1) })
@@ -77,7 +76,7 @@ func testCommitRepeated(t *testing.T, level int16) {
 	if len(disturbed) < 2 { // one of each kind
 		t.Errorf("%d commits were disturbed", len(disturbed))
 	}
-	if want := map[int16]int{1: 1 + len(disturbed), 2: 1}[level]; inits != want && inits != want-1 { // none follows the last commit
+	if want := 1 + len(disturbed); inits != want && inits != want-1 { // none follows the last commit
 		t.Errorf("%d InitProducerId for %d repeated commits, want %d", inits, len(disturbed), want)
 	}
 	for _, line := range log.lines("cycle failed") {
