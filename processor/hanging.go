@@ -17,7 +17,7 @@ import (
 // hanging ends hanging transactions of the group (KIP-664): they are open in a partition though their coordinator has decided and
 // counts them as ended (see kafka.OpenTransaction). A producer, which starts again after all nodes have been killed, has its own ended
 // before its next transaction. Those of workers that are gone are ended by a goroutine, which looks a few times after each start of
-// the producer, and at nothing in between. What the brokers do not permit is left to kafka-transactions.sh.
+// the producer, and where a committed offset is held for long. What the brokers do not permit is left to kafka-transactions.sh.
 type hanging struct {
 	cfg     *Config
 	log     *slog.Logger

@@ -18,8 +18,7 @@ import (
 	"odradek/schemas/registry"
 )
 
-// patience is how long a test waits for what must happen. It is no measure: the machine may have much other work.
-const patience = 5 * time.Minute
+const patience = kafkatest.Patience
 
 // waitFor waits until a condition holds.
 func waitFor(t *testing.T, what string, cond func() bool) {

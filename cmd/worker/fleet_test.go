@@ -43,8 +43,7 @@ func TestMain(m *testing.M) {
 	kafkatest.Main(allTests{m})
 }
 
-// patience is how long a test waits for what must happen. It is no measure: the machine may have much other work.
-const patience = 5 * time.Minute
+const patience = kafkatest.Patience
 
 // client asks workers and registries. One that does not answer, such as a worker whose
 // process a test has stopped, fails the test that asks and not the whole run.

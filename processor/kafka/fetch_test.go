@@ -15,6 +15,7 @@ import (
 	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/record"
+	"odradek/processor/kafkatest"
 )
 
 // The other client of these tests is franz-go: it writes what is fetched here
@@ -29,8 +30,8 @@ func receive(t testing.TB, s *FetchSource) *Chunk {
 			t.Fatalf("%s: closed", s.TP())
 		}
 		return c
-	case <-time.After(brokertest.Patience):
-		t.Fatalf("%s: no chunk for %v", s.TP(), brokertest.Patience)
+	case <-time.After(kafkatest.Patience):
+		t.Fatalf("%s: no chunk for %v", s.TP(), kafkatest.Patience)
 	}
 	return nil
 }

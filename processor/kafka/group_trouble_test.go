@@ -290,7 +290,7 @@ func TestGroupErrors(t *testing.T) {
 				if ok {
 					t.Fatalf("%s: %v", name, e)
 				}
-			case <-time.After(brokertest.Patience):
+			case <-time.After(kafkatest.Patience):
 				t.Fatalf("%s: no error", name)
 			}
 			groupWantClass(t, name, m.Err(), Fatal)

@@ -123,11 +123,11 @@ func (t *TransactionalIDs) partitions(n int) (tps []TP) {
 	return tps
 }
 
-// decisions are those about open transactions; true: committed.
+// decisions collects what the coordinators' log says about open transactions; true: committed.
 type decisions struct {
 	open    []OpenTransaction
 	decided map[OpenTransaction]bool
-	unclear map[OpenTransaction]bool // the epoch is of more than one transaction
+	unclear map[OpenTransaction]bool // more than one transaction has the epoch
 }
 
 // note notes what a record of the coordinators' log says. Where the record has the transaction's own epoch, its producer wrote it in
@@ -147,8 +147,8 @@ func (d *decisions) note(s *transactionState) {
 	}
 }
 
-// clear returns the decisions about transactions whose epoch is of no other.
-func (d *decisions) clear() map[OpenTransaction]bool {
+// certain returns the decisions about transactions whose epoch no other has.
+func (d *decisions) certain() map[OpenTransaction]bool {
 	maps.DeleteFunc(d.decided, func(o OpenTransaction, _ bool) bool { return d.unclear[o] })
 	return d.decided
 }
@@ -193,7 +193,7 @@ func Decisions(ctx context.Context, c *Client, ids TransactionalIDs, open []Open
 			return nil, err
 		}
 	}
-	return found.clear(), nil
+	return found.certain(), nil
 }
 
 // readLog calls fn for the records from where a source begins up to an offset, and closes the source.

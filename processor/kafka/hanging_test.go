@@ -191,7 +191,7 @@ func TestTransactionState(t *testing.T) {
 	}
 }
 
-// TestDecisionsOfVersions: an epoch is of one transaction only in version 2.
+// TestDecisionsOfVersions: only in version 2 has each transaction an epoch of its own.
 func TestDecisionsOfVersions(t *testing.T) {
 	o := OpenTransaction{ProducerID: 9, Epoch: 5}
 	for _, c := range []struct {
@@ -212,7 +212,7 @@ func TestDecisionsOfVersions(t *testing.T) {
 		for i := range c.records {
 			d.note(&c.records[i])
 		}
-		if got := d.clear(); !maps.Equal(got, c.want) {
+		if got := d.certain(); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 	}

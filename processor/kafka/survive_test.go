@@ -186,7 +186,7 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 		brokertest.Must(t, k.Heal(ctx))
 	}
 	brokertest.WantValues(t, k, out, 4, transactions, "n")
-	lctx, cancel := context.WithTimeout(context.Background(), brokertest.Patience)
+	lctx, cancel := context.WithTimeout(context.Background(), kafkatest.Patience)
 	defer cancel()
 	if err := m.Leave(lctx); err != nil && !errors.Is(err, kafkago.UnknownMemberId) {
 		t.Error(err)

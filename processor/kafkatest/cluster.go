@@ -31,6 +31,9 @@ const KindFake = "kfake"
 // KindNewest is the newest version of Apache Kafka.
 var KindNewest = kindOf(Versions[0])
 
+// Patience is how long a test waits for what must happen. It is no measure: the machine may have much other work.
+const Patience = 5 * time.Minute
+
 // Kinds lists every kind of cluster, the cheapest first.
 var Kinds = kinds()
 

@@ -53,7 +53,9 @@ func (c *copies) add(e *pendingTask, i int, word uint64, rows int32, p *packer) 
 	case d.Grid != nil:
 		c.fresh = append(c.fresh, freshOf(p.windowStart, word))
 		e.times, e.timed = uint32(len(c.times)), rows
-		c.times = append(c.times, slices.Repeat([]int64{p.windowStart}, int(rows))...)
+		for range rows {
+			c.times = append(c.times, p.windowStart)
+		}
 	case d.Fresh == 1:
 		c.fresh = append(c.fresh, freshOf(k.LastTime, word))
 	default:

@@ -94,12 +94,9 @@ func Answer(correlation int32, body []byte) *Connection {
 	return &Connection{Reader: bytes.NewReader(append(b, body...))}
 }
 
-// Patience is how long a test waits for what must happen: no test is about it, and a machine may have other work.
-const Patience = 5 * time.Minute
-
-// Within returns a context that ends after Patience, or with the test.
+// Within returns a context that ends after kafkatest.Patience, or with the test.
 func Within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), kafkatest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -108,8 +105,8 @@ func Within(t testing.TB) context.Context {
 func Eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for start := time.Now(); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > Patience {
-			t.Fatalf("%s: not within %v", what, Patience)
+		if time.Since(start) > kafkatest.Patience {
+			t.Fatalf("%s: not within %v", what, kafkatest.Patience)
 		}
 	}
 }
