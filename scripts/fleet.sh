@@ -12,6 +12,7 @@
 #   heavy      the same with w=1024, fewer sensors
 #   capacity   sensors at one sample in 100 ms
 #   gpus       fleet and capacity on 1, 2, 4, ... GPUs, as many as there are
+#   faults     workers on the GPUs under faults, FAULTS_AT_ONCE clusters side by side (1) for FAULTS_MINUTES (3); see docs/reliability.md
 #   device     scripts/device.sh with its own steps (DEVICE_STEPS)
 #
 # QUICK=1 tries a step out. FLAGS are given to every `bench`.
@@ -64,6 +65,22 @@ measure() {
 	fi
 }
 
+# under_faults I FLAGS... runs workers on one of the GPUs under faults, beside the others.
+under_faults() {
+	local i=$1 gpus kinds=(kill mixed gpu-child broker kill everything gpu-child restart kill cut gpu-child brokers kill lost-reply mixed freeze)
+	shift
+	gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+	kinds=("${kinds[@]:i*5%${#kinds[@]}}" "${kinds[@]:0:i*5%${#kinds[@]}}")
+	# Every third publishes records of scores, which take seven times the brokers' disk of runs.
+	local format=runs
+	((i % 3)) || format=records
+	"$kit/bench" faults -minutes "${FAULTS_MINUTES:-3}" -only "$(IFS=,; echo "${kinds[*]}")" -set ODRADEK_EXECUTOR=cuda \
+		-set ODRADEK_CUDA_FALLBACK=wait -set ODRADEK_CUDA_DEVICES=$((i % (gpus ? gpus : 1))) -set ODRADEK_SCORES_FORMAT=$format \
+		-dir "$TMPDIR/faults-$i" -out "$out/faults.jsonl" "$@" >"$TMPDIR/faults-$i.txt" 2>&1 && return
+	{ echo "cluster $i:" && tail -n 40 "$TMPDIR/faults-$i.txt" | cut -c1-2000; } >>"$out/faults.txt"
+	return 1
+}
+
 for step in $steps; do
 	case $step in
 	fleet) measure fleet 280 fleet ;;
@@ -73,6 +90,13 @@ for step in $steps; do
 		counts=1
 		for ((n = 2; n <= $(nvidia-smi -L 2>/dev/null | wc -l); n *= 2)); do counts=$counts,$n; done
 		measure gpus 560 -executors cuda -gpus "$counts" -partitions 32 -budget 60s fleet capacity
+		;;
+	faults)
+		beside=()
+		for ((i = 0; i < ${FAULTS_AT_ONCE:-1}; i++)); do under_faults "$i" ${FLAGS:-} & beside+=($!); done
+		for pid in "${beside[@]}"; do wait "$pid" || failed=1; done
+		"$kit/bench" faults -table "$out/faults.jsonl"
+		cat "$out/faults.txt" 2>/dev/null
 		;;
 	device) (cd "$kit" && ./device.sh "$out" ${DEVICE_STEPS:-suite bench}) || failed=1 ;;
 	*) echo "no step $step" >&2 && exit 2 ;;

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	_ "embed"
@@ -254,7 +255,12 @@ func near(a, b float64) bool {
 func (r *round) check(input string, acked map[at]uint64, res *Result) error {
 	ctx, cancel := context.WithTimeout(r.ctx, 5*time.Minute+r.Round)
 	defer cancel()
-	records, err := r.c.Admin().ReadAll(ctx, input, true)
+	var records []kafkatest.Record
+	var got, want *outputs
+	err := together(
+		func() (err error) { records, err = r.c.Admin().ReadAll(ctx, input, true); return err },
+		func() (err error) { got, err = read(ctx, r.c, r.group(), true); return err },
+		func() (err error) { want, err = read(ctx, r.c, r.group()+"-ref", true); return err })
 	if err != nil {
 		return err
 	}
@@ -264,17 +270,9 @@ func (r *round) check(input string, acked map[at]uint64, res *Result) error {
 			found++
 		}
 	}
-	got, err := read(ctx, r.c, r.group(), true)
-	if err != nil {
-		return err
-	}
 	if lost := len(acked) - found; lost > 0 {
 		res.Lost += lost
 		got.example("lost by the brokers: %d records of the input", lost)
-	}
-	want, err := read(ctx, r.c, r.group()+"-ref", true)
-	if err != nil {
-		return err
 	}
 	got.compare(want, res)
 	if err := got.plain(records, res); err != nil {
@@ -299,6 +297,17 @@ func (r *round) check(input string, acked map[at]uint64, res *Result) error {
 	}
 	res.Examples = strings.Join(got.examples, "; ")
 	return nil
+}
+
+// together calls the functions at once, and returns their errors.
+func together(each ...func() error) error {
+	errs := make([]error, len(each))
+	var wg sync.WaitGroup
+	for i, f := range each {
+		wg.Go(func() { errs[i] = f() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 //go:embed reader.py

@@ -51,6 +51,7 @@ type Result struct {
 	Nodes     int     `json:"nodes,omitempty"` // of Kafka; 0: three
 	Guarantee string  `json:"guarantee"`
 	Protocol  string  `json:"protocol,omitempty"` // of the group: consumer; empty: classic
+	Executor  string  `json:"executor,omitempty"` // of the workers: cuda; empty: the CPU
 	Seed      uint64  `json:"seed"`
 	Seconds   float64 `json:"seconds"`   // in which faults happened
 	Faults    int     `json:"faults"`    // that happened
@@ -80,6 +81,7 @@ func (r *Result) Whole() bool {
 const (
 	atLeastOnce      = "at_least_once"
 	consumerProtocol = "consumer"
+	onGPU            = "cuda"
 )
 
 // Names lists the kinds of faults.
@@ -103,7 +105,9 @@ func What(name string) string {
 // Run runs rounds until the time is over, at least one, and calls done with the result of each. It returns an error where
 // a round could not be run, or where the workers did not finish their input after the faults.
 func Run(ctx context.Context, o Options, done func(Result) error) error {
-	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.name == upgrade || k.name == soak })
+	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+		return k.name == upgrade || k.name == soak || k.name == gpuChild && !o.onGPU()
+	})
 	if len(o.Only) > 0 {
 		chosen = nil
 		for _, name := range o.Only {
@@ -255,6 +259,9 @@ func (r *round) run() (res Result, err error) {
 	if slices.Contains(r.Settings, config.Prefix+"GROUP_PROTOCOL="+consumerProtocol) {
 		res.Protocol = consumerProtocol
 	}
+	if r.onGPU() {
+		res.Executor = onGPU
+	}
 	input := "in-" + r.name
 	admin := r.c.Admin()
 	if err := admin.CreateTopic(r.ctx, input, partitions, 0, nil); err != nil {
@@ -379,8 +386,8 @@ func (r *round) heal() error {
 	return nil
 }
 
-// Table writes the results as a table of Markdown, a row for each fault, guarantee, group protocol and size of the cluster: exactly once,
-// classic and three nodes unless it says another.
+// Table writes the results as a table of Markdown, a row for each fault, guarantee, group protocol, executor and size of the cluster:
+// exactly once, classic, the CPU and three nodes unless it says another.
 func Table(out io.Writer, results []Result) {
 	type row struct {
 		Result
@@ -390,9 +397,9 @@ func Table(out io.Writer, results []Result) {
 	var order []string
 	total := row{}
 	for _, r := range results {
-		id := fmt.Sprint(r.Guarantee, " ", r.Protocol, " ", r.Nodes, " ", r.Fault)
+		id := fmt.Sprint(r.Guarantee, " ", r.Protocol, " ", r.Executor, " ", r.Nodes, " ", r.Fault)
 		if rows[id] == nil {
-			rows[id] = &row{Result: Result{Fault: r.Fault, Nodes: r.Nodes, Guarantee: r.Guarantee, Protocol: r.Protocol}}
+			rows[id] = &row{Result: Result{Fault: r.Fault, Nodes: r.Nodes, Guarantee: r.Guarantee, Protocol: r.Protocol, Executor: r.Executor}}
 			order = append(order, id)
 		}
 		for _, to := range []*row{rows[id], &total} {
@@ -408,8 +415,8 @@ func Table(out io.Writer, results []Result) {
 	}
 	slices.SortStableFunc(order, func(a, b string) int {
 		x, y := rows[a], rows[b]
-		return cmp.Or(-strings.Compare(x.Guarantee, y.Guarantee), strings.Compare(x.Protocol, y.Protocol), x.Nodes-y.Nodes,
-			place(x.Fault)-place(y.Fault))
+		return cmp.Or(-strings.Compare(x.Guarantee, y.Guarantee), strings.Compare(x.Protocol, y.Protocol),
+			strings.Compare(x.Executor, y.Executor), x.Nodes-y.Nodes, place(x.Fault)-place(y.Fault))
 	})
 	fmt.Fprintln(out, "| fault | runs | faults | kills | records | lost | doubled | differing | longest gap, s |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
@@ -423,6 +430,9 @@ func Table(out io.Writer, results []Result) {
 		}
 		if r.Protocol == consumerProtocol {
 			name += ", consumer protocol"
+		}
+		if r.Executor == onGPU {
+			name += ", on a GPU"
 		}
 		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %.1f |\n", name, r.runs, r.Faults, r.Kills, r.Records,
 			r.Lost, r.Doubled, r.Differing, r.Gap)

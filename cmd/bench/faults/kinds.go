@@ -22,6 +22,9 @@ type kind struct {
 // node is down.
 var kinds []kind
 
+// gpuChild is the kind that needs a GPU.
+const gpuChild = "gpu-child"
+
 // The kinds that Run leaves out unless they are named: one needs another build of the worker, one takes all the time.
 const (
 	upgrade = "upgrade"
@@ -33,6 +36,7 @@ func init() {
 	kinds = []kind{
 		{"none", "nothing happens", func(r *round) error { r.faults--; r.pause(time.Second, time.Second); return nil }},
 		{"kill", "SIGKILL of a worker, which starts again within 2 s", (*round).killWorker},
+		{gpuChild, "SIGKILL of the process that uses the GPU for a worker; left out without ODRADEK_EXECUTOR=cuda", (*round).killChild},
 		{"freeze", "a worker stops for 1 to 15 s: for less and for more than its session and its transaction last", (*round).freezeWorker},
 		{"restart", "SIGTERM of a worker, which starts again within 2 s", (*round).restartWorker},
 		{"settings", "the same, or SIGKILL, and the worker has other settings of what changes no score", (*round).otherSettings},
@@ -87,6 +91,24 @@ func (r *round) killWorker() error {
 	r.kills++
 	r.pause(0, 2*time.Second)
 	return r.replace(i)
+}
+
+// onGPU reports whether the workers score on a GPU.
+func (o *Options) onGPU() bool { return slices.Contains(o.Settings, config.Prefix+"EXECUTOR="+onGPU) }
+
+// killChild kills the children of a worker. A batch that four children have died with is scored on the CPU, with other bits, so a
+// new child gets time to score.
+func (r *round) killChild() error {
+	killed := 0
+	if r.onGPU() {
+		killed = testbed.KillChildren(r.workers[r.anyWorker()].PID())
+	}
+	r.kills += killed
+	if killed == 0 { // none, or none yet
+		r.faults--
+	}
+	r.pause(time.Second, 3*time.Second)
+	return nil
 }
 
 func (r *round) freezeWorker() error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -207,45 +208,46 @@ func withoutOffset(value []byte) []byte {
 // audit checks the logs of a round, and returns the number of transactions that committed offsets.
 func (r *round) audit(ctx context.Context, input string, got *outputs, wrong func(format string, args ...any)) (transactions int,
 	err error) {
-	parts := func(topic string, entryOf func(*kgo.Record) (entry, error)) (*parts, error) {
-		ps := newParts(wrong)
-		return ps, r.c.Admin().ReadLog(ctx, topic, func(r *kgo.Record) error {
-			tp, p := kafkatest.TP{Topic: r.Topic, Partition: r.Partition}, producer{r.ProducerID, r.ProducerEpoch}
-			switch {
-			case !r.Attrs.IsTransactional():
-				ps.outside++
-			case r.Attrs.IsControl(): // the key is a version and a type: 0 aborts, 1 commits
-				ps.end(tp, p, r.Offset, len(r.Key) >= 4 && r.Key[3] == 1)
-			default:
-				e, err := entryOf(r)
-				e.offset = r.Offset
-				ps.add(tp, p, e)
-				return err
-			}
-			return nil
-		})
+	var one sync.Mutex // logs are read at once
+	safely := func(format string, args ...any) {
+		one.Lock()
+		defer one.Unlock()
+		wrong(format, args...)
 	}
-	offsets, err := parts("__consumer_offsets", committing(r.group(), input))
-	if err != nil {
+	type log struct {
+		topic   string
+		entryOf func(*kgo.Record) (entry, error)
+		parts   *parts
+	}
+	logs := []*log{
+		{topic: "__consumer_offsets", entryOf: committing(r.group(), input)},
+		{topic: changelog(r.group(), input), entryOf: whole},
+		{topic: changelog(r.group()+"-ref", input), entryOf: whole},
+	}
+	for topic := range got.digest {
+		entryOf := checksum
+		if topic == r.group()+"-scores" {
+			entryOf = scored
+		}
+		logs = append(logs, &log{topic: topic, entryOf: entryOf})
+	}
+	var reads []func() error
+	for _, l := range logs {
+		l.parts = newParts(safely)
+		reads = append(reads, func() error { return r.readLog(ctx, l.topic, l.parts, l.entryOf) })
+	}
+	if err := together(reads...); err != nil {
 		return 0, err
 	}
-	chain := chains(offsets.close(), wrong)
+	chain := chains(logs[0].parts.close(), wrong)
 	seen := map[*part]bool{}
 	for _, c := range chain {
 		for _, x := range c {
 			seen[x.by] = true
 		}
 	}
-	for topic, want := range got.digest {
-		entryOf := checksum
-		if topic == r.group()+"-scores" {
-			entryOf = scored
-		}
-		ps, err := parts(topic, entryOf)
-		if err != nil {
-			return 0, err
-		}
-		ended := ps.close()
+	for _, l := range logs[3:] { // the outputs
+		ended := l.parts.close()
 		var d digest
 		for _, p := range ended {
 			for _, e := range p.records {
@@ -255,24 +257,35 @@ func (r *round) audit(ctx context.Context, input string, got *outputs, wrong fun
 				}
 			}
 		}
-		if d != want || ps.outside > 0 {
-			wrong("%s: committed transactions wrote %+v, %d records are of none, and a reader got %+v", topic, d, ps.outside, want)
+		if want := got.digest[l.topic]; d != want || l.parts.outside > 0 {
+			wrong("%s: committed transactions wrote %+v, %d records are of none, and a reader got %+v", l.topic, d, l.parts.outside, want)
 		}
 		sourced(ended, chain, wrong)
 	}
-	state, err := parts(changelog(r.group(), input), whole)
-	if err != nil {
-		return 0, err
-	}
-	reference, err := parts(changelog(r.group()+"-ref", input), whole)
-	if err != nil {
-		return 0, err
-	}
-	is, want := last(state.close()), last(reference.close())
+	is, want := last(logs[1].parts.close()), last(logs[2].parts.close())
 	for _, p := range slices.Sorted(maps.Keys(want)) {
 		different(p, is[p], want[p], wrong)
 	}
 	return len(seen), nil
+}
+
+// readLog adds the transactions in a topic's log to the parts.
+func (r *round) readLog(ctx context.Context, topic string, ps *parts, entryOf func(*kgo.Record) (entry, error)) error {
+	return r.c.Admin().ReadLog(ctx, topic, func(r *kgo.Record) error {
+		tp, p := kafkatest.TP{Topic: r.Topic, Partition: r.Partition}, producer{r.ProducerID, r.ProducerEpoch}
+		switch {
+		case !r.Attrs.IsTransactional():
+			ps.outside++
+		case r.Attrs.IsControl(): // the key is a version and a type: 0 aborts, 1 commits
+			ps.end(tp, p, r.Offset, len(r.Key) >= 4 && r.Key[3] == 1)
+		default:
+			e, err := entryOf(r)
+			e.offset = r.Offset
+			ps.add(tp, p, e)
+			return err
+		}
+		return nil
+	})
 }
 
 // changelog returns the name of a group's changelog of the input.

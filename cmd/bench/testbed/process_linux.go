@@ -49,15 +49,34 @@ func processStat(pid int) (used time.Duration, parent int) {
 // are alive: a worker's child on each GPU.
 func FamilyCPU(pid int) time.Duration {
 	sum := ProcessCPU(pid)
+	for _, used := range children(pid) {
+		sum += used
+	}
+	return sum
+}
+
+// children returns the processes that a process has started and that are alive, with their user and system time.
+func children(pid int) map[int]time.Duration {
+	by := map[int]time.Duration{}
 	all, _ := os.ReadDir("/proc")
 	for _, e := range all {
 		if p, err := strconv.Atoi(e.Name()); err == nil {
 			if used, parent := processStat(p); parent == pid {
-				sum += used
+				by[p] = used
 			}
 		}
 	}
-	return sum
+	return by
+}
+
+// KillChildren sends SIGKILL to the processes that a process has started, and returns their number.
+func KillChildren(pid int) (killed int) {
+	for child := range children(pid) {
+		if syscall.Kill(child, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	return killed
 }
 
 // MachineCPU returns the time that all cores together were busy and idle.

@@ -15,6 +15,9 @@ func OwnCPU() time.Duration { return 0 }
 // FamilyCPU returns 0.
 func FamilyCPU(int) time.Duration { return 0 }
 
+// KillChildren kills none.
+func KillChildren(int) int { return 0 }
+
 // MachineCPU returns 0.
 func MachineCPU() (busy, idle time.Duration) { return 0, 0 }
 
