@@ -41,10 +41,10 @@ for name in sorted(os.listdir(src)):
             b.writestr(zipfile.ZipInfo(e.filename, (2020, 1, 1, 0, 0, 0)), a.read(e))
 END
 
-# jdk.unsupported has Unsafe; jdk.management what the broker's metrics ask for; the
+# jdk.crypto.ec is for TLS, jdk.unsupported has Unsafe, jdk.management what the broker's metrics ask for; the
 # others come with the classes of the clients (SASL, JMX, JNDI names).
 "$(dirname "$(readlink -f "$(command -v "${JAVA_HOME:+$JAVA_HOME/bin/}jlink")")")/jlink" --output "$stage/jre" \
-	--add-modules java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.sql,java.xml,jdk.management,jdk.security.auth,jdk.unsupported,jdk.zipfs \
+	--add-modules jdk.crypto.ec,java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.sql,java.xml,jdk.management,jdk.security.auth,jdk.unsupported,jdk.zipfs \
 	--strip-debug --no-man-pages --no-header-files --vm server
 for name in worker bench demo; do
 	strip -o "$stage/$name" "$programs/$name" 2>/dev/null || cp "$programs/$name" "$stage/$name"

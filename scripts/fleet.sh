@@ -3,7 +3,7 @@
 # `bench fleet capacity`. Neither Java, Maven, Go nor a network is needed where
 # it runs; the kit has a broker and a JRE in it.
 #
-#   make fleet-kit                        # here: bin/fleet, about 45 MB
+#   make fleet-kit                        # here: bin/fleet, about 70 MB
 #   bin/fleet/fleet.sh OUT [STEP...]      # there; results in OUT
 #
 # Steps, default fleet and capacity:
@@ -32,6 +32,7 @@ if [[ ! -e $kit/ready ]]; then
 	tar -xJf "$here/fleet.tar.xz" -C "$kit" 2>/dev/null ||
 		python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$here/fleet.tar.xz" "$kit" ||
 		{ echo "fleet.sh: neither xz nor python3 unpacks fleet.tar.xz" >&2; exit 2; }
+	"$kit/jre/bin/java" -Xshare:dump >/dev/null || exit 2 # a JRE by jlink has no archive of classes, which Kafka's is based on
 	touch "$kit/ready"
 fi
 export JAVA_HOME=$kit/jre ODRADEK_TEST_CACHE=$kit/cache TMPDIR=${FLEET_DATA:-$kit/data}
