@@ -99,7 +99,7 @@ func (d *dispatcher) dispatch(ctx context.Context, h *batchState) (next, error) 
 		}
 	}
 	execute := func(t *attempt) {
-		t.status, t.refused, t.err = t.device.Execute(ctx, t.child, &h.memory.Memory, &t.plan.Request)
+		t.status, t.refused, t.err = t.device.Execute(ctx, t.child, &h.memory.Memory, &t.plan.Request, h.deaths)
 		t.stuck = t.err != nil && t.child.Failed() != nil && !t.child.Gone()
 	}
 	if len(h.attempts) == 1 {

@@ -164,6 +164,10 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			case startAgain:
 				// Wait a limited number of times: this batch may be the cause of the fault.
 				if !e.o.Wait || h.deaths >= mostDeaths {
+					if e.o.Wait {
+						e.o.Log.Warn("a batch is scored on the CPU, with other bits: children on GPUs have died with it", "children", h.deaths,
+							"tasks", len(b.Tasks))
+					}
 					return e.fallback.onCPU(ctx, b)
 				}
 				if err := e.await(ctx); err != nil {

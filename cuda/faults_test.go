@@ -250,6 +250,19 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestSlow requires that with Options.Wait a batch that overruns its deadline gets more time, and that the CPU does not score it: on a
+// busy machine the first batch of a child has taken seconds.
+func TestSlow(t *testing.T) {
+	o := goChildOptions(t, "slow")
+	o.Wait, o.Retry, o.Deadline = true, 5*time.Millisecond, slowFor*2/5 // the third child has time enough, and the fourth for a busy machine
+	e := open(t, o)
+	defer e.Close()
+	newLoad(t, seedtest.New(t), 20, 1).run(t, e, 1)
+	if s := e.Stats(); s.CPUBatches != 0 || s.CPUTasks != 0 || s.Lost < 2 {
+		t.Errorf("%+v, want the batch on the device, after two children or more", s)
+	}
+}
+
 // TestSharedMemory requires that the CPU scores exactly the tasks whose launch needs more shared memory
 // than a block of the device has.
 func TestSharedMemory(t *testing.T) {

@@ -70,6 +70,9 @@ func goChildOptions(t testing.TB, fault string) Options {
 	return o
 }
 
+// slowFor is the time that a slow child takes for a batch.
+const slowFor = 1200 * time.Millisecond
+
 type goChild struct {
 	mu       sync.Mutex
 	maps     map[uint32][]byte
@@ -217,6 +220,8 @@ func (c *goChild) fault() string {
 		unix.Kill(os.Getpid(), unix.SIGKILL)
 	case "silent":
 		time.Sleep(time.Hour)
+	case "slow":
+		time.Sleep(slowFor)
 	case "garbage":
 		os.NewFile(3, "lane").Write(make([]byte, 77))
 		os.NewFile(4, "lane").Write(make([]byte, 300))

@@ -169,7 +169,7 @@ func TestDeviceModels(t *testing.T) {
 	for range 2 {
 		clear(words(m.Out, 2))
 		d := e.devices[0]
-		if _, refused, err := d.Execute(t.Context(), d.Serving(), &m.Memory, &q); refused != nil || err != nil {
+		if _, refused, err := d.Execute(t.Context(), d.Serving(), &m.Memory, &q, 0); refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}
 		if got := words(m.Out, 2); got[0] != want[0] || got[1] != want[1] {

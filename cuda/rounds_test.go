@@ -128,7 +128,7 @@ func TestDeviceRounds(t *testing.T) {
 		}
 		began := time.Now()
 		d := e.devices[0]
-		statusWords, refused, err := d.Execute(t.Context(), d.Serving(), &m.Memory, &q)
+		statusWords, refused, err := d.Execute(t.Context(), d.Serving(), &m.Memory, &q, 0)
 		if refused != nil || err != nil {
 			t.Fatal(refused, err)
 		}

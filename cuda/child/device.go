@@ -225,20 +225,24 @@ const MapTime = 5 * time.Second
 // notWritten is a status word before the device has written it.
 const notWritten = 0xffffffff
 
-// Execute executes a request on the device's child c, and returns the status words of its tasks. refused is the error of
-// a child without room for the batch, which remains usable; err is the error of ctx, or one after which the child must be
-// replaced.
-func (d *Device) Execute(ctx context.Context, c *Process, m *plan.Memory, q *plan.Request) (status []uint32, refused, err error) {
+// Execute executes a request on the device's child c, and returns the status words of its tasks. deaths is the number of children
+// that have died with the batch: each doubles its time limit, because a busy machine may be slow and not the batch endless.
+// refused is the error of a child without room for the batch, which remains usable; err is the error of ctx, or one after which
+// the child must be replaced.
+func (d *Device) Execute(
+	ctx context.Context, c *Process, m *plan.Memory, q *plan.Request, deaths int,
+) (status []uint32, refused, err error) {
 	l, err := c.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer c.Release(l)
-	if refused, err = c.Map(l, m, time.Now().Add(d.Allowance()+MapTime)); refused != nil || err != nil {
+	allowance := d.Allowance() << deaths
+	if refused, err = c.Map(l, m, time.Now().Add(allowance+MapTime)); refused != nil || err != nil {
 		return nil, refused, err
 	}
 	if q.Models > 0 {
-		if refused, err = c.ReserveModels(l, time.Now().Add(d.Allowance())); refused != nil || err != nil {
+		if refused, err = c.ReserveModels(l, time.Now().Add(allowance)); refused != nil || err != nil {
 			return nil, refused, err
 		}
 	}
@@ -246,7 +250,7 @@ func (d *Device) Execute(ctx context.Context, c *Process, m *plan.Memory, q *pla
 	for i := range status {
 		status[i] = notWritten
 	}
-	allowance := d.Allowance()
+	allowance = d.Allowance() << deaths
 	q.RoundLimit = uint64(allowance)
 	r, err := c.Ask(l, &Request{Kind: KindExecute, Request: *q}, time.Now().Add(allowance*time.Duration(max(q.Rounds, 1))))
 	if err != nil {
