@@ -66,7 +66,7 @@ quick: ## every package, with neither Java nor emulated kernels, in one to two m
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
 # The checks that CI leaves out where no change touches what they check; lint is first, and its build takes minutes.
-TOUCHED := lint test-kubernetes test-connect test-metrics release packages-test compose-test
+TOUCHED := lint test-kubernetes test-connect test-metrics release packages-test compose-test cluster-test
 
 # Modules of their own, so that neither Prometheus nor Kubernetes nor a browser is a dependency of the worker.
 deploy: test-kubernetes test-connect test-image test-metrics test-browser ## tests of deploy, each a target of its own: manifests and chart against their schemas; pipelines on a broker, Kafka Connect into PostgreSQL; the release's image; alerts by promtool, dashboards against a running worker; the page in Chromium
@@ -159,6 +159,7 @@ compose-test: ## docker-compose.yml on a Docker of its own: built, started, scal
 
 cluster-test: ## manifests and chart on a Kubernetes of its own: applied, upgraded, rolled back, scaled, drained; needs root and Debian
 	scripts/cluster-test.sh
+	.ci/passed.sh -write $@
 
 # The tests of sst and threshold take more than four minutes each there.
 arm-test: ## tests of the detectors' arithmetic and of small ops without amd64's assembly, for arm64, emulated; needs qemu-user
