@@ -169,12 +169,19 @@ func (o *Options) check() error {
 		return fmt.Errorf("faults: a cluster has 1 or 3 nodes, not %d", o.Nodes)
 	case o.Other == "" && slices.Contains(o.Only, upgrade):
 		return errors.New("faults: kind upgrade needs another build of the worker: -other names its program")
+	case o.Dir != "" && exists(filepath.Join(o.Dir, "kafka")):
+		return fmt.Errorf("faults: %s has the brokers of an earlier run, whose groups have the same names: name another folder", o.Dir)
 	case o.Python != "":
 		if _, err := exec.LookPath(o.Python); err != nil {
 			return fmt.Errorf("faults: the Python of the second reader: %w", err)
 		}
 	}
 	return nil
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // startCluster starts three nodes that advertise a proxy each to the workers.

@@ -107,11 +107,11 @@ func TestPlain(t *testing.T) {
 	}
 	o.levels[at{0, 15}] = 3 / sd
 	var res Result
-	must(t, o.plain(input, &res))
+	must(t, o.plain(input, false, &res))
 	o.levels[at{0, 15}] += 1e-4
-	must(t, o.plain(input, &res))
+	must(t, o.plain(input, false, &res))
 	delete(o.levels, at{0, 4})
-	must(t, o.plain(input, &res))
+	must(t, o.plain(input, false, &res))
 	if res.Differing != 3 { // none, one, two
 		t.Errorf("%d differ, want 3: %v", res.Differing, o.examples)
 	}

@@ -289,6 +289,9 @@ func (r *round) committed(input string) map[kafkatest.TP]int64 {
 type walk struct {
 	rng   *rand.Rand
 	n     int
+	ahead int // milliseconds by which the clock of the readings is ahead
+	wrong int // readings to come with a wrong time,
+	by    int // by so many milliseconds
 	level [sensors]float64
 }
 
@@ -310,6 +313,11 @@ func (w *walk) next(prefix string) (name string, at int, value *float64) {
 	if w.rng.IntN(100) > 0 {
 		value = &v
 	}
+	at = walkStart + w.ahead + w.n
+	if w.wrong > 0 {
+		w.wrong--
+		at += w.by
+	}
 	w.n++
-	return fmt.Sprintf("%s-%02d", prefix, s), walkStart + w.n - 1, value
+	return fmt.Sprintf("%s-%02d", prefix, s), at, value
 }

@@ -22,8 +22,11 @@ type kind struct {
 // node is down.
 var kinds []kind
 
-// gpuChild is the kind that needs a GPU.
-const gpuChild = "gpu-child"
+// gpuChild is the kind that needs a GPU, clocks the one in which records without a score are late.
+const (
+	gpuChild = "gpu-child"
+	clocks   = "clocks"
+)
 
 // The kinds that Run leaves out unless they are named: one needs another build of the worker, one takes all the time.
 const (
@@ -54,13 +57,15 @@ func init() {
 		{"delay", "each byte takes 100 to 400 ms more", (*round).delay},
 		{"throttle", "a connection passes 20 to 200 KB a second", (*round).throttle},
 		{"partitions", "the input gets another partition", (*round).addPartition},
+		{clocks, "readings are days ahead or seconds back, or their clock jumps by up to a minute; half the times a worker is killed then",
+			(*round).wrongClock},
 		{"aborted", "a producer of the input aborts every other transaction, after up to 2 s", (*round).transaction},
 		{registry, "records of a new schema arrive while no schema registry answers, and a worker starts", (*round).registryDown},
 		{upgrade, "SIGTERM or SIGKILL of a worker; another build (-other), or this one again, takes its place", (*round).otherBuild},
 	}
 	// Not those that need another build or other input, nor more partitions: a worker that starts after them waits for a decision.
 	single := slices.DeleteFunc(slices.Clone(kinds[1:]), func(k kind) bool {
-		return k.name == upgrade || k.name == registry || k.name == "partitions"
+		return k.name == upgrade || k.name == registry || k.name == "partitions" || k.name == clocks
 	})
 	draw := func(r *round, from []kind) error {
 		k := from[r.rng.IntN(len(from))]
@@ -69,7 +74,7 @@ func init() {
 	}
 	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" })
 	kinds = append(kinds,
-		kind{"mixed", "one of the others but partitions, registry and upgrade, drawn each time", func(r *round) error { return draw(r, single) }},
+		kind{"mixed", "one of the others but clocks, partitions, registry and upgrade, drawn each time", func(r *round) error { return draw(r, single) }},
 		kind{soak, "the same in one round of -minutes, but worker w0 never ends: what it holds has to stay level", func(r *round) error {
 			r.pause(0, 10*time.Second)
 			return draw(r, lasting)
@@ -363,6 +368,26 @@ func (r *round) link(l testbed.Link) {
 func (r *round) transaction() error {
 	r.pause(0, 300*time.Millisecond)
 	return r.load.transaction(r, 1+r.rng.IntN(60), r.faults%2 == 0, func() { r.pause(0, 2*time.Second) })
+}
+
+func (r *round) wrongClock() error {
+	const day = 24 * 3600 * 1000
+	w := r.load.walk
+	r.load.mu.Lock()
+	switch r.rng.IntN(3) {
+	case 0:
+		w.wrong, w.by = 1+r.rng.IntN(2), day*(2+r.rng.IntN(300))
+	case 1:
+		w.wrong, w.by = 1+r.rng.IntN(2000), -r.rng.IntN(10_000)
+	case 2:
+		w.ahead += r.rng.IntN(60_000)
+	}
+	r.load.mu.Unlock()
+	r.pause(0, 2*time.Second)
+	if r.rng.IntN(2) == 0 {
+		return r.killWorker()
+	}
+	return nil
 }
 
 func (r *round) addPartition() error {
