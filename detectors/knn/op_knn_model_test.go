@@ -316,7 +316,7 @@ func TestZNorm(t *testing.T) {
 	expected, contribution := make([]float64, 1), make([]float64, 1)
 	r.X = []float32{5, 5.5, 6, 0, 10, 20.5}
 	if _, ok := d.Explain(r, 0, 0, expected, contribution); !ok ||
-		!(min(math.Abs(expected[0]), math.Abs(expected[0]-10), math.Abs(expected[0]-20.5)) <= 0.5) ||
+		!(min(math.Abs(expected[0]), math.Abs(expected[0]-10), math.Abs(expected[0]-20.5)) <= 0.5+1e-9) ||
 		contribution[0] != 1 {
 		t.Errorf("expected %v, contribution %v", expected, contribution)
 	}
