@@ -74,7 +74,8 @@ func init() {
 	}
 	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" })
 	kinds = append(kinds,
-		kind{"mixed", "one of the others but clocks, partitions, registry and upgrade, drawn each time", func(r *round) error { return draw(r, single) }},
+		kind{"mixed", "one of the others but clocks, partitions, registry and upgrade, drawn each time",
+			func(r *round) error { return draw(r, single) }},
 		kind{soak, "the same in one round of -minutes, but worker w0 never ends: what it holds has to stay level", func(r *round) error {
 			r.pause(0, 10*time.Second)
 			return draw(r, lasting)
