@@ -94,10 +94,10 @@ func TestStopAbove(t *testing.T) {
 	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "paused at offset 38") {
 		t.Errorf("the worker is ready: %v", err)
 	}
+	waitFor(t, "the other partition is committed", func() bool { return p.Status()[1].Committed == 50 })
 	if err := p.Stalled(0); err != nil {
 		t.Errorf("a restart would help nobody: %v", err)
 	}
-	waitFor(t, "the other partition is committed", func() bool { return p.Status()[1].Committed == 50 })
 	stop(errors.New("crash"))
 
 	cfg.Metrics = b.config("").Metrics
