@@ -250,8 +250,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestSlow requires that with Options.Wait a batch that overruns its deadline gets more time, and that the CPU does not score it: on a
-// busy machine the first batch of a child has taken seconds.
+// TestSlow requires that with Options.Wait a batch that overruns its deadline gets more time, and that the CPU does not score it: a
+// child may be slow on a busy machine.
 func TestSlow(t *testing.T) {
 	o := goChildOptions(t, "slow")
 	o.Wait, o.Retry, o.Deadline = true, 5*time.Millisecond, slowFor*2/5 // the third child has time enough, and the fourth for a busy machine
