@@ -66,11 +66,12 @@ measure() {
 	fi
 }
 
+gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+
 # under_faults I FLAGS... runs workers on one of the GPUs under faults, beside the others.
 under_faults() {
-	local i=$1 gpus kinds=(kill mixed gpu-child broker kill everything gpu-child restart kill cut gpu-child brokers kill lost-reply mixed freeze)
+	local i=$1 kinds=(kill mixed gpu-child broker kill everything gpu-child restart kill cut gpu-child brokers kill lost-reply mixed freeze)
 	shift
-	gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
 	kinds=("${kinds[@]:i*5%${#kinds[@]}}" "${kinds[@]:0:i*5%${#kinds[@]}}")
 	# Every third publishes records of scores, which take seven times the brokers' disk of runs.
 	local format=runs
@@ -89,7 +90,7 @@ for step in $steps; do
 	capacity) measure capacity 420 capacity ;;
 	gpus)
 		counts=1
-		for ((n = 2; n <= $(nvidia-smi -L 2>/dev/null | wc -l); n *= 2)); do counts=$counts,$n; done
+		for ((n = 2; n <= gpus; n *= 2)); do counts=$counts,$n; done
 		measure gpus 560 -executors cuda -gpus "$counts" -partitions 32 -budget 60s fleet capacity
 		;;
 	faults)

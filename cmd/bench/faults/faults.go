@@ -188,7 +188,7 @@ func exists(file string) bool {
 func startCluster(ctx context.Context, o Options) (*kafkatest.Cluster, []*testbed.Proxy, error) {
 	const own = "PLAINTEXT://127.0.0.1:{port0}"
 	c, err := kafkatest.StartKafka(ctx, kafkatest.Options{Version: o.Version, Nodes: o.Nodes, Dir: filepath.Join(o.Dir, "kafka"),
-		HeapMB: max(400, min(o.Rate/20, 900)), // at 22,000 records a second a node with 400 MB ended in one round of ten
+		HeapMB: max(400, min(o.Rate/20, 900)), // at 22,000 records a second nodes with 400 MB ended in two of 21 rounds
 		Config: map[string]string{
 			"listeners":                      own + ",CONTROLLER://127.0.0.1:{port1},PROXIED://127.0.0.1:{port2}",
 			"advertised.listeners":           own + ",PROXIED://127.0.0.1:{port3}",

@@ -290,8 +290,8 @@ type walk struct {
 	rng   *rand.Rand
 	n     int
 	ahead int // milliseconds by which the clock of the readings is ahead
-	wrong int // readings to come with a wrong time,
-	by    int // by so many milliseconds
+	wrong int // number of the next readings whose times are wrong
+	by    int // milliseconds by which they are
 	level [sensors]float64
 }
 

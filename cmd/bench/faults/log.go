@@ -215,38 +215,37 @@ func (r *round) audit(ctx context.Context, input string, got *outputs, wrong fun
 		wrong(format, args...)
 	}
 	type log struct {
-		topic   string
-		entryOf func(*kgo.Record) (entry, error)
-		parts   *parts
+		topic string
+		parts *parts
 	}
-	logs := []*log{
-		{topic: "__consumer_offsets", entryOf: committing(r.group(), input)},
-		{topic: changelog(r.group(), input), entryOf: whole},
-		{topic: changelog(r.group()+"-ref", input), entryOf: whole},
+	var reads []func() error
+	reading := func(topic string, entryOf func(*kgo.Record) (entry, error)) *log {
+		l := &log{topic, newParts(safely)}
+		reads = append(reads, func() error { return r.readLog(ctx, topic, l.parts, entryOf) })
+		return l
 	}
+	offsets := reading("__consumer_offsets", committing(r.group(), input))
+	state := reading(changelog(r.group(), input), whole)
+	reference := reading(changelog(r.group()+"-ref", input), whole)
+	var published []*log
 	for topic := range got.digest {
 		entryOf := checksum
 		if topic == r.group()+"-scores" {
 			entryOf = scored
 		}
-		logs = append(logs, &log{topic: topic, entryOf: entryOf})
-	}
-	var reads []func() error
-	for _, l := range logs {
-		l.parts = newParts(safely)
-		reads = append(reads, func() error { return r.readLog(ctx, l.topic, l.parts, l.entryOf) })
+		published = append(published, reading(topic, entryOf))
 	}
 	if err := together(reads...); err != nil {
 		return 0, err
 	}
-	chain := chains(logs[0].parts.close(), wrong)
+	chain := chains(offsets.parts.close(), wrong)
 	seen := map[*part]bool{}
 	for _, c := range chain {
 		for _, x := range c {
 			seen[x.by] = true
 		}
 	}
-	for _, l := range logs[3:] { // the outputs
+	for _, l := range published {
 		ended := l.parts.close()
 		var d digest
 		for _, p := range ended {
@@ -262,7 +261,7 @@ func (r *round) audit(ctx context.Context, input string, got *outputs, wrong fun
 		}
 		sourced(ended, chain, wrong)
 	}
-	is, want := last(logs[1].parts.close()), last(logs[2].parts.close())
+	is, want := last(state.parts.close()), last(reference.parts.close())
 	for _, p := range slices.Sorted(maps.Keys(want)) {
 		different(p, is[p], want[p], wrong)
 	}
