@@ -165,7 +165,7 @@ func TestSuspectsInTheLog(t *testing.T) {
 	b.produce(500)
 	run() // they are accepted: those that a worker found held are no news of its own
 	b = newBench(t, 1)
-	b.produce(500)
+	b.produceBatch(0, 500) // one batch: a first batch of one record would be held, and the log would say so
 	for range 2 {
 		if lines := run().with("max_jump"); len(lines) > 0 {
 			t.Errorf("500 healthy records: the log says %q", lines)
