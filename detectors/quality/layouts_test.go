@@ -63,12 +63,18 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
-// TestEvents: measures by anomaly of three series, by hand.
+// TestEvents: measures by anomaly of four series, by hand.
 func TestEvents(t *testing.T) {
 	tally := NewTally(RowsFormat, "d", 0)
 	for i, c := range []struct {
 		opens, exceeds []int
-	}{{[]int{52, 80}, []int{52, 80}}, {[]int{40}, []int{40, 54}}, {nil, nil}} {
+		closed         int
+	}{
+		{opens: []int{52, 80}, exceeds: []int{52, 80}, closed: 99},
+		{opens: []int{40}, exceeds: []int{40, 54}, closed: 99},
+		{exceeds: []int{53}}, // no anomaly opens: not found
+		{opens: []int{30}, exceeds: []int{30, 55}, closed: 45}, // closed before
+	} {
 		s := &Series{Dim: 1, Labels: make([]bool, 100), Train: 20, Timed: i != 9}
 		for k := range 100 {
 			s.Times, s.Values = append(s.Times, int64(k)*3600e6), append(s.Values, float64(k%7))
@@ -82,14 +88,17 @@ func TestEvents(t *testing.T) {
 		for _, k := range c.exceeds {
 			v.Exceeds[k], v.Scores[k] = true, 1
 		}
+		if len(c.opens) > 0 {
+			v.Detect(c.opens[0], c.closed)
+		}
 		tally.Add(s, &v)
 	}
 	m := tally.Result().LabelMeasures
-	equal(t, "precision", m.EventPrecision, 1.0/3)
-	equal(t, "recall", m.EventRecall, 2.0/3)
+	equal(t, "precision", m.EventPrecision, 1.0/4)
+	equal(t, "recall", m.EventRecall, 2.0/4)
 	equal(t, "delay", m.Delay, 3)
-	equal(t, "false a sample", m.FalsePerSample, 2.0/210)
-	equal(t, "false a day", *m.FalsePerDay, 2/(3*79.0/24*70/80))
+	equal(t, "false a sample", m.FalsePerSample, 3.0/280)
+	equal(t, "false a day", *m.FalsePerDay, 3/(4*79.0/24*70/80))
 	for name, at := range map[string]float64{"event_recall": m.EventRecall, "event_precision": m.EventPrecision, "vus_pr": m.Volume} {
 		if i := m.Intervals[name]; !(i[0] <= at && at <= i[1] && i[0] < i[1]) {
 			t.Errorf("%s %v is not within %v", name, at, i)

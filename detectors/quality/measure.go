@@ -96,7 +96,7 @@ type LabelMeasures struct {
 	AP         float64 `json:"average_precision"`
 	Ranked     int     `json:"ranked_series"`
 	Runs       int     `json:"labelled_anomalies"`
-	Found      int     `json:"found_anomalies"` // with a detected sample
+	Found      int     `json:"found_anomalies"` // with a detected sample, which exceeds the threshold while an anomaly is open
 	False      int     `json:"false_anomalies"` // opened outside of the labelled ones
 
 	// Volume is the mean of VolumePR over the Ranked series, with buffers up to each one's
@@ -135,15 +135,16 @@ type ChangeMeasures struct {
 	NoneF1       float64 `json:"change_f1_of_none"`
 }
 
-// Results are what one detector gives on one series. Scores, Exceeds and Opened are by
+// Results are what one detector gives on one series. Scores, Exceeds, Detected and Opened are by
 // sample, Opens and Peaks by anomaly.
 type Results struct {
-	Scores  []float64 // Never where there is none; nil: of several detectors
-	Exceeds []bool    // the score is above the threshold
-	Opened  []float64 // severity where an anomaly opened; Never elsewhere
-	Opens   []int     // samples at which anomalies opened
-	Warmup  int       // scores at the start that no threshold judges
-	Peaks   []int     // sample that each closed or still open anomaly's highest score covers
+	Scores   []float64 // Never where there is none; nil: of several detectors
+	Exceeds  []bool    // the score is above the threshold
+	Detected []bool    // it is, and an anomaly is open
+	Opened   []float64 // severity where an anomaly opened; Never elsewhere
+	Opens    []int     // samples at which anomalies opened
+	Warmup   int       // scores at the start that no threshold judges
+	Peaks    []int     // sample that each closed or still open anomaly's highest score covers
 
 	// Place is the middle of the samples of the highest score, among the scores that
 	// cover no sample of the training part; -1 without any.
@@ -153,7 +154,13 @@ type Results struct {
 // NewResults returns the results of a detector without scores for n samples.
 func NewResults(n int) Results {
 	none := slices.Repeat([]float64{Never}, n)
-	return Results{Place: -1, Scores: none, Exceeds: make([]bool, n), Opened: slices.Clone(none)}
+	return Results{Place: -1, Scores: none, Exceeds: make([]bool, n), Detected: make([]bool, n), Opened: slices.Clone(none)}
+}
+
+// Detect marks the samples from the one at which an anomaly opened to the one at which it closed as detected where they exceed the
+// threshold.
+func (r *Results) Detect(opened, closed int) {
+	copy(r.Detected[opened:closed+1], r.Exceeds[opened:closed+1])
 }
 
 // Together returns the results of several detectors on one series as one: their anomalies, and the
@@ -166,6 +173,7 @@ func Together(list []Results) Results {
 		all.Opens, all.Peaks = append(all.Opens, v.Opens...), append(all.Peaks, v.Peaks...)
 		for at, exceeds := range v.Exceeds {
 			all.Exceeds[at] = all.Exceeds[at] || exceeds
+			all.Detected[at] = all.Detected[at] || v.Detected[at]
 			all.Opened[at] = max(all.Opened[at], v.Opened[at])
 		}
 	}
@@ -225,7 +233,7 @@ func (t *Tally) Add(s *Series, r *Results) {
 	if m := t.line.Rates; m != nil {
 		m.add(s, r)
 	}
-	labels, exceeds := s.Labels[from:], r.Exceeds[from:]
+	labels, exceeds, detected := s.Labels[from:], r.Exceeds[from:], r.Detected[from:]
 	adjusted := Adjust(exceeds, labels)
 	if r.Place >= 0 && t.line.Format == UCRFormat && s.UCRFinds(r.Place) {
 		t.ucr++
@@ -236,9 +244,9 @@ func (t *Tally) Add(s *Series, r *Results) {
 	}
 	for _, run := range Runs(labels) {
 		events.runs++
-		if adjusted[run.From] {
+		if first := slices.Index(detected[run.From:run.To+1], true); first >= 0 {
 			events.found++
-			t.delays = append(t.delays, float64(slices.Index(exceeds[run.From:], true)))
+			t.delays = append(t.delays, float64(first))
 		}
 	}
 	t.label.Runs += events.runs

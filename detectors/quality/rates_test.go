@@ -28,6 +28,7 @@ func TestSeriesRates(t *testing.T) {
 		if c.labelled { // more of both, which do not count
 			s.Labels, v.Scores = append(s.Labels, make([]bool, 50)...), append(v.Scores, make([]float64, 50)...)
 			s.Values, v.Exceeds = append(s.Values, make([]float64, 50)...), append(v.Exceeds, make([]bool, 50)...)
+			v.Detected = append(v.Detected, make([]bool, 50)...)
 			v.Opened = append(v.Opened, make([]float64, 50)...)
 			for i := range 50 {
 				s.Labels[n+i], v.Exceeds[n+i] = true, i%2 == 0

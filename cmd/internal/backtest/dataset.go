@@ -172,6 +172,7 @@ type judge struct {
 	sampleAt map[int64]int     // time -> first sample with it
 	about    []map[float32]int // by detector: score -> first sample that it is about
 	best     []float32         // by detector: the score of Place
+	opened   []int             // by detector: the sample at which the open anomaly opened; -1: none is open
 	train    int               // samples of the training part
 }
 
@@ -182,7 +183,7 @@ func newJudge(s *quality.Series, state *state.Config) *judge {
 		if t := state.Detectors[i].Threshold; t != nil {
 			r.Warmup = t.Warmup
 		}
-		j.results, j.about = append(j.results, r), append(j.about, map[float32]int{})
+		j.results, j.about, j.opened = append(j.results, r), append(j.about, map[float32]int{}), append(j.opened, -1)
 	}
 	for i, t := range slices.Backward(s.Times) {
 		j.sampleAt[t] = i
@@ -221,8 +222,23 @@ func (j *judge) add(rows []state.Row, changes []state.EventRow) {
 		case anomaly.Open:
 			v.Opens, v.Peaks = append(v.Opens, int(e.Change.Offset)), append(v.Peaks, peak)
 			v.Opened[e.Change.Offset] = float64(a.Severity)
+			j.opened[e.Detector] = int(e.Change.Offset)
 		default:
 			v.Peaks[len(v.Peaks)-1] = peak
+			if e.Change.Kind == anomaly.Close && j.opened[e.Detector] >= 0 {
+				v.Detect(j.opened[e.Detector], min(int(e.Change.Offset), len(v.Exceeds)-1))
+				j.opened[e.Detector] = -1
+			}
 		}
 	}
+}
+
+// finish returns the results; an anomaly that is still open lasts until the end.
+func (j *judge) finish() []quality.Results {
+	for i, opened := range j.opened {
+		if opened >= 0 {
+			j.results[i].Detect(opened, len(j.results[i].Exceeds)-1)
+		}
+	}
+	return j.results
 }

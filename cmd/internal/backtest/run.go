@@ -212,7 +212,7 @@ func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 		}
 	}
 	if whole && l.judge != nil {
-		l.partition.recorded.add(int(l.partition.Number), l.judge.results)
+		l.partition.recorded.add(int(l.partition.Number), l.judge.finish())
 	}
 	l.judge = nil
 	return l.fault
