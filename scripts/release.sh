@@ -2,7 +2,8 @@
 # Makes a release in a folder: static programs for linux/amd64 and arm64 in archives, with the child for GPUs and its kernels for amd64,
 # packages for Debian and Red Hat, the Helm chart, the licences of dependencies, a bill of materials of each program (CycloneDX), the
 # container image for both as an OCI archive (without the child; `skopeo copy --all oci-archive:FILE docker://...` pushes it), an
-# unsigned provenance of all these (in-toto, SLSA), and SHA256SUMS. The same commit gives the same bytes: `make release` makes it twice and compares. Modules come from the Go proxy, their
+# unsigned provenance of all these (in-toto, SLSA), and SHA256SUMS. The same commit gives the same bytes: `make release` makes it twice and
+# compares. Its number is the one of cmd/worker/cmd_small.go without -dev. Modules come from the Go proxy, their
 # sums from go.sum and Go's database. The child needs gcc and, the first time, Python's pip.
 #
 #   scripts/release.sh FOLDER
@@ -15,7 +16,8 @@ nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 roots=golang.org/x/crypto/x509roots/fallback@v0.0.0-20261030153154-30a33513ff6d # Mozilla's certificate authorities
 
-VERSION=$(sed -n 's/^const release = "\(.*\)"/\1/p' cmd/worker/cmd_small.go)
+VERSION=$(sed -n 's/^var release = "\(.*\)-dev"/\1/p' cmd/worker/cmd_small.go)
+[[ $VERSION ]] || { echo "release: cmd/worker/cmd_small.go has no release that ends in -dev" >&2; exit 1; }
 COMMIT=$(git describe --always --dirty --exclude '*')
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 BUILT=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
@@ -45,7 +47,7 @@ for ARCH in amd64 arm64; do
 	name=odradek-$VERSION-linux-$ARCH
 	mkdir "$work/$name"
 	PROGRAM=$work/$name/odradek
-	GOOS=linux GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags "-s -w -X main.commit=$COMMIT" -o "$PROGRAM" ./cmd/worker
+	GOOS=linux GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags "-s -w -X main.release=$VERSION -X main.commit=$COMMIT" -o "$PROGRAM" ./cmd/worker
 	programs+=("$ARCH=$PROGRAM")
 	if [[ $ARCH == amd64 ]]; then
 		make child CHILD="$work/$name/odradek-cuda" CHILDFLAGS='-trimpath -buildvcs=false -ldflags "-s -w"'
@@ -62,6 +64,7 @@ for ARCH in amd64 arm64; do
 done
 
 cp -r deploy/helm "$work/odradek"
+sed -i "s/^appVersion: .*/appVersion: $VERSION/" "$work/odradek/Chart.yaml"
 archive "odradek-chart-$(sed -n 's/^version: //p' deploy/helm/Chart.yaml).tgz" "$work/odradek"
 # Outside of the module, whose go.sum it would change.
 roots=$(cd "$work" && go mod download -json "$roots" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')

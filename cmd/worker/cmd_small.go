@@ -60,8 +60,8 @@ func (t terminal) version(_ context.Context, args []string) int {
 	return exitOK
 }
 
-// release is the version that this source becomes, with -dev until it has that version's tag.
-const release = "0.1.0-dev"
+// release is the version that this source becomes, with -dev. scripts/release.sh takes -dev away by -ldflags "-X main.release=...".
+var release = "0.1.0-dev"
 
 // commit is set by -ldflags "-X main.commit=..." where the sources are built without their repository, as in the Dockerfile.
 var commit string
