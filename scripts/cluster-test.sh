@@ -263,6 +263,7 @@ values() {
 	config:
 	  group: $group_of_chart
 	  session_timeout: 15s # a worker that is scaled away keeps its partitions until then
+	  transaction_timeout: 10s
 	  schema_registry_url: http://schema-registry:8081/apis/ccompat/v7
 	resources: {requests: {cpu: 500m, memory: 1Gi}}
 	END

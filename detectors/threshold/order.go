@@ -224,8 +224,12 @@ func (s *scores) add(x float32) {
 	}
 	s.bands[negative] += float32(sign(x))
 	s.bands[farLeft] = max(0, s.bands[farLeft]-1)
-	for band := 0; band <= ofTop; band += bandStep {
-		s.addTo(band, x)
+	if int(s.bands[ofTop+atLength]) == s.n { // it has every place: the others are left empty
+		s.addTo(ofTop, x)
+	} else {
+		for band := 0; band <= ofTop; band += bandStep {
+			s.addTo(band, x)
+		}
 	}
 	s.n++
 }
