@@ -40,8 +40,8 @@ type PresetDetector struct{ Name, One, Several string }
 //   - any makes one anomaly of what these four find: without band 69.6 with 65 windows and 173 false, in place of 67.5, 65 and 217.
 //   - band, and gates of near and start: 71.0 with 67 and 190 in place of 69.6, 65 and 173. Of 40 known faults in 15 made series 40 are
 //     found in place of 34, at 74 false anomalies in place of 170; of the 148 windows 125, at 100; of UCR's 43 short series 36,
-//     at 391 false in place of 633. With a gate shape misses a quarter of the demo's spikes. Gates at 6 have 110 false of the made series, at 9.9
-//     two windows less. MIN_POINTS=64 has 158 false in short streams, 768 misses a fault; THRESHOLD=fixed:9.9 has 10 false more, 12 misses
+//     at 391 false in place of 633. With a gate shape misses a quarter of the demo's spikes. Gates at 6 have 110 false of the made series,
+//     at 9.9 two windows less. MIN_POINTS=64 has 158 false in short streams, 768 misses a fault; THRESHOLD=fixed:9.9 has 10 false more, 12 misses
 //     a fault; CLOSE_AFTER=100 has 70.2 with 216 false, and OPEN_AFTER=2 69.4.
 //   - shape finds recurring faults that near misses: a quantile threshold of near finds nearly all of the demo's spikes, too, at 239 false
 //     anomalies and 47.0 on NAB.
@@ -106,8 +106,8 @@ var many = []PresetDetector{{"near", "", severalNear + "conformal:0.0025 HISTORY
 //
 // start judges from the 72nd sample on, together from some 340th. Of 216 faults in series of ASD and SMD dev that begin 120, 200 or 350
 // samples before the fault 112 are found in place of 26, of 114 that begin 1,000 before 75 in place of 39; in 104 series of 500 healthy
-// samples there are 35 false anomalies in place of 22. EMBED=2 with OPEN_AFTER=2 finds one deviating sample, too. start alone has 108 of the
-// 216 and 13 false, with a margin of 2 119 and 28, of 4 91 and 7, with EMBED=1 K=3 and a margin of 1.5 95 and 12.
+// samples there are 35 false anomalies in place of 22. EMBED=2 with OPEN_AFTER=2 finds one deviating sample, too. start alone has 108 of
+// the 216 and 13 false, with a margin of 2 119 and 28, of 4 91 and 7, with EMBED=1 K=3 and a margin of 1.5 95 and 12.
 const (
 	severalNear  = "OP=knn WINDOW=1024 K=10 EMBED=4 STRIDE=8 MIN_POINTS=64 THRESHOLD="
 	severalJoint = "OP=joint STRIDE=8 THRESHOLD=off"
