@@ -41,8 +41,8 @@ type PresetDetector struct{ Name, One, Several string }
 //   - band, and gates of near and start: 71.0 with 67 and 190 in place of 69.6, 65 and 173. Of 40 known faults in 15 made series 40 are
 //     found in place of 34, at 74 false anomalies in place of 170; of the 148 windows 125, at 100; of UCR's 43 short series 36,
 //     at 391 false in place of 633. With a gate shape misses a quarter of the demo's spikes. Gates at 6 have 110 false of the made series,
-//     at 9.9 two windows less. MIN_POINTS=64 has 158 false in short streams, 768 misses a fault; THRESHOLD=fixed:9.9 has 10 false more, 12 misses
-//     a fault; CLOSE_AFTER=100 has 70.2 with 216 false, and OPEN_AFTER=2 69.4.
+//     at 9.9 two windows less. MIN_POINTS=64 has 158 false in short streams, 768 misses a fault; THRESHOLD=fixed:9.9 has 10 false more,
+//     12 misses a fault; CLOSE_AFTER=100 has 70.2 with 216 false, and OPEN_AFTER=2 69.4.
 //   - shape finds recurring faults that near misses: a quantile threshold of near finds nearly all of the demo's spikes, too, at 239 false
 //     anomalies and 47.0 on NAB.
 //     Distances between normalised shapes hardly vary in noise, so few exceed 1.5 times their quantile (33 false).
