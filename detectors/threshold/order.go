@@ -224,7 +224,8 @@ func (s *scores) add(x float32) {
 	}
 	s.bands[negative] += float32(sign(x))
 	s.bands[farLeft] = max(0, s.bands[farLeft]-1)
-	if int(s.bands[ofTop+atLength]) == s.n { // it has every place: the others are left empty
+	if int(s.bands[ofTop+atLength]) == s.n { // it has every place: the others stay empty
+		clear(s.bands[:ofTop])
 		s.addTo(ofTop, x)
 	} else {
 		for band := 0; band <= ofTop; band += bandStep {
