@@ -20,9 +20,8 @@ release) files=(scripts/release.sh deploy/packages deploy/systemd deploy/helm cu
 packages-test) files=(scripts/packages-test.sh scripts/debian-root.sh scripts/release.sh deploy/packages deploy/systemd) ;;
 compose-test) files=(Dockerfile .dockerignore docker-compose.yml scripts/compose-test.sh scripts/engine.sh scripts/debian-root.sh
 	deploy/test/compose deploy/prometheus deploy/grafana) ;;
-# The image is tested by compose-test and test-image: where a change touches the Dockerfile, both of the long checks would run.
-cluster-test) files=(deploy/kubernetes deploy/helm scripts/cluster-test.sh scripts/engine.sh scripts/debian-root.sh
-	deploy/test/cluster) ;;
+cluster-test) files=(Dockerfile .dockerignore deploy/kubernetes deploy/helm scripts/cluster-test.sh scripts/engine.sh scripts/debian-root.sh
+	deploy/test/cluster deploy/test/compose) ;;
 *)
 	echo "passed.sh: no check is named \"${1:-}\"" >&2
 	exit 2
