@@ -224,13 +224,13 @@ func (s *scores) add(x float32) {
 	}
 	s.bands[negative] += float32(sign(x))
 	s.bands[farLeft] = max(0, s.bands[farLeft]-1)
+	first := ofMedian
 	if int(s.bands[ofTop+atLength]) == s.n { // it has every place: the others stay empty
 		clear(s.bands[:ofTop])
-		s.addTo(ofTop, x)
-	} else {
-		for band := 0; band <= ofTop; band += bandStep {
-			s.addTo(band, x)
-		}
+		first = ofTop
+	}
+	for band := first; band <= ofTop; band += bandStep {
+		s.addTo(band, x)
 	}
 	s.n++
 }
