@@ -8,17 +8,14 @@
 #
 #   scripts/cluster-test.sh [STEP ...]    # all of: overlays components install upgrade rollback scale drain remove
 #
-# CLUSTER_WORK=FOLDER keeps Debian, programs and images there, for the next run. Each step from upgrade on needs install.
+# ENGINE_WORK=FOLDER keeps Debian, programs and images there, for the next run. Each step from upgrade on needs install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ $(id -u) == 0 ]] || { echo "cluster-test: namespaces and chroot need root" >&2; exit 1; }
 steps=("$@")
 [[ $# -gt 0 ]] || steps=(overlays components install upgrade rollback scale drain remove)
-work=${CLUSTER_WORK:-$(mktemp -d /var/tmp/odradek-cluster.XXXXXX)}
-KEEP=${CLUSTER_WORK:-} name=cluster
-packages=etcd-server,containernetworking-plugins,dnsmasq-base,procps
+name=cluster
 . scripts/engine.sh
-mkdir -p "$work/programs"
 kubectl() { inside /work/programs/kubectl --kubeconfig /work/kube/config "$@"; }
 helm() { inside /work/programs/helm --kubeconfig /work/kube/config -n odradek "$@"; }
 fail() {
@@ -32,7 +29,7 @@ fail() {
 say "programs: Kubernetes and Helm, minutes the first time"
 version=k8s.io/component-base/version
 (cd deploy/test/cluster && kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes) &&
-	CGO_ENABLED=0 go build -ldflags "-s -w -X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=$(cut -d. -f2 <<<"$kubernetes")" \
+	GOGC=400 CGO_ENABLED=0 go build -gcflags=all=-dwarf=false -ldflags "-s -w -X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=$(cut -d. -f2 <<<"$kubernetes")" \
 		-o "$work/programs/" tool)
 CGO_ENABLED=0 go build -ldflags "-s -w" -o "$work/programs/pause" deploy/test/cluster/pause.go
 CGO_ENABLED=0 go build -o "$work/judge" deploy/test/compose/judge.go

@@ -8,17 +8,14 @@
 #
 #   scripts/compose-test.sh [STEP ...]    # all of: build up scale kill outage restart again faults down
 #
-# COMPOSE_WORK=FOLDER keeps Debian and images there, for the next run. SECONDS_TO_ANOMALY (90) is how long the first may take.
+# ENGINE_WORK=FOLDER keeps Debian and images there, for the next run. SECONDS_TO_ANOMALY (90) is how long the first may take.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ $(id -u) == 0 ]] || { echo "compose-test: namespaces and chroot need root" >&2; exit 1; }
 steps=("$@")
 [[ $# -gt 0 ]] || steps=(build up scale kill outage restart again faults down)
-work=${COMPOSE_WORK:-$(mktemp -d /var/tmp/odradek-compose.XXXXXX)}
-KEEP=${COMPOSE_WORK:-} name=compose
-packages=docker-compose,wget,prometheus
+name=compose
 . scripts/engine.sh
-mkdir -p "$work/programs"
 fail() {
 	echo "compose-test: $*" >&2
 	compose ps -a >&2 || true

@@ -2,9 +2,15 @@
 # scripts to source, after they have set
 #
 #   name      of the script: compose or cluster
-#   work      the folder for Debian and images; kept where KEEP is set
-#   packages  what the Debian has beside Docker, with commas
+#
+# It sets work, the folder for Debian, programs and images. ENGINE_WORK=FOLDER keeps them there: for the next run, and for the
+# other script, whose Debian and images they are, too.
+work=${ENGINE_WORK:-$(mktemp -d "/var/tmp/odradek-$name.XXXXXX")}
 engine=$work/engine
+packages=ca-certificates,iproute2,docker.io,docker-cli,docker-buildx,iptables,jq,curl,git,make,gcc,libc6-dev
+packages+=,docker-compose,wget,prometheus # of compose-test
+packages+=,etcd-server,containernetworking-plugins,dnsmasq-base,procps # of cluster-test
+mkdir -p "$work/programs"
 commit=$(git describe --always --dirty --exclude '*')
 started=()
 ended() {
@@ -16,7 +22,7 @@ ended() {
 		[[ $(find /sys/fs/cgroup -maxdepth 2 -name "odradek-$name*") ]] || break
 		sleep 0.2
 	done
-	[[ ${KEEP:-} ]] || rm -rf --one-file-system "$work"
+	[[ ${ENGINE_WORK:-} ]] || rm -rf --one-file-system "$work"
 }
 trap ended EXIT
 trap 'exit 1' INT TERM
@@ -37,7 +43,7 @@ boot() {
 	if ! [[ -e $work/complete ]]; then
 		say "a Debian"
 		rm -rf --one-file-system "$engine"
-		scripts/debian-root.sh trixie "$engine" "ca-certificates,iproute2,docker.io,docker-cli,docker-buildx,iptables,jq,curl,git,make,gcc,libc6-dev,$packages"
+		scripts/debian-root.sh trixie "$engine" "$packages"
 		touch "$work/complete"
 	fi
 	cat >"$work/boot" <<'END'
