@@ -205,6 +205,10 @@ func complete(ctx context.Context, args []string) error {
 		if err := admin.WaitCommitted(ctx, group, input); err != nil {
 			return nil, err
 		}
+		// The transaction that has the offsets may be open in the scores yet: each partition has a marker of its own.
+		if err := admin.WaitStable(ctx, group+"-scores"); err != nil {
+			return nil, err
+		}
 		return all, admin.Read(ctx, group+"-scores", true, func(r *kafkatest.Record) error {
 			list, err := output.DecodeScores(nil, r.Value)
 			for _, s := range list {
