@@ -15,7 +15,7 @@ import (
 
 // unanswered matches the line of a cycle whose time was over while a broker had a request: it says nothing of the fault that is
 // tested, and the next cycle meets that fault.
-var unanswered = regexp.MustCompile(`kafka: \w+ to broker \d+ \([^)]*\): (context deadline exceeded|(read|write) tcp \S+: i/o timeout)(; tried for \S+)?" class=unknown`)
+var unanswered = regexp.MustCompile(`kafka: \w+ to broker \d+ \([^)]*\): (context deadline exceeded|(read|write) tcp \S+: i/o timeout)(; (tried for \S+|gave up: context deadline exceeded))?" class=unknown`)
 
 // TestFaultsNameTheTopic: brokers refuse a request for one topic. Each message about it, whether it is the error of the start
 // or of the worker, a line of the log or the reason of a quarantine, names that topic and what it is to the worker: an
