@@ -41,7 +41,8 @@ type Options struct {
 	Settings  []string      // further settings of the workers, ODRADEK_NAME=value
 	Log       io.Writer     // what is going on; nil: nothing
 
-	checked func(r *round, input string) error // of the test: after the check of a round, before its topics go
+	clockWorker string                             // program of the worker with a wall clock that jumps
+	checked     func(r *round, input string) error // of the test: after the check of a round, before its topics go
 }
 
 // Result is the outcome of one round.
@@ -120,6 +121,16 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 	}
 	if err := o.check(); err != nil {
 		return err
+	}
+	withClocks := func(k kind) bool { return k.name == workerClocks }
+	if slices.ContainsFunc(chosen, withClocks) {
+		var err error
+		if o.clockWorker, err = wrongClockWorker(ctx, o.Dir); err != nil && len(o.Only) > 0 {
+			return fmt.Errorf("faults: a worker with a wrong clock: %w", err)
+		} else if err != nil {
+			o.say("no worker with a wrong clock: %v", err)
+			chosen = slices.DeleteFunc(chosen, withClocks)
+		}
 	}
 	bed := &testbed.Bed{Dir: o.Dir}
 	o.Nodes = cmp.Or(o.Nodes, 3)

@@ -61,6 +61,9 @@ func (r *round) start(i int) (*worker, error) {
 	}
 	r.started++
 	program := r.Worker
+	if r.kind.name == workerClocks {
+		program = r.clockWorker
+	}
 	if r.kind.name == upgrade && r.started%2 == 1 { // all workers are replaced more than once, by either
 		program = r.Other
 	}

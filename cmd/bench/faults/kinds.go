@@ -22,10 +22,11 @@ type kind struct {
 // node is down.
 var kinds []kind
 
-// gpuChild is the kind that needs a GPU, clocks the one in which records without a score are late.
+// gpuChild is the kind that needs a GPU, clocks the one in which records without a score are late, workerClocks the one that needs Go.
 const (
-	gpuChild = "gpu-child"
-	clocks   = "clocks"
+	gpuChild     = "gpu-child"
+	clocks       = "clocks"
+	workerClocks = "worker-clocks"
 )
 
 // The kinds that Run leaves out unless they are named: one needs another build of the worker, one takes all the time.
@@ -59,13 +60,15 @@ func init() {
 		{"partitions", "the input gets another partition", (*round).addPartition},
 		{clocks, "readings are days ahead or seconds back, or their clock jumps by up to a minute; half the times a worker is killed then",
 			(*round).wrongClock},
+		{workerClocks, "wall clocks of workers jump every 3 s, 2 days back to 50 minutes ahead, and one is killed; left out without Go",
+			(*round).killWorker},
 		{"aborted", "a producer of the input aborts every other transaction, after up to 2 s", (*round).transaction},
 		{registry, "records of a new schema arrive while no schema registry answers, and a worker starts", (*round).registryDown},
 		{upgrade, "SIGTERM or SIGKILL of a worker; another build (-other), or this one again, takes its place", (*round).otherBuild},
 	}
 	// Not those that need another build or other input, nor more partitions: a worker that starts after them waits for a decision.
 	single := slices.DeleteFunc(slices.Clone(kinds[1:]), func(k kind) bool {
-		return k.name == upgrade || k.name == registry || k.name == "partitions" || k.name == clocks
+		return k.name == upgrade || k.name == registry || k.name == "partitions" || k.name == clocks || k.name == workerClocks
 	})
 	draw := func(r *round, from []kind) error {
 		k := from[r.rng.IntN(len(from))]
@@ -74,7 +77,7 @@ func init() {
 	}
 	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" })
 	kinds = append(kinds,
-		kind{"mixed", "one of the others but clocks, partitions, registry and upgrade, drawn each time",
+		kind{"mixed", "one of the others but clocks, worker-clocks, partitions, registry and upgrade, drawn each time",
 			func(r *round) error { return draw(r, single) }},
 		kind{soak, "the same in one round of -minutes, but worker w0 never ends: what it holds has to stay level", func(r *round) error {
 			r.pause(0, 10*time.Second)
