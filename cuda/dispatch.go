@@ -257,8 +257,8 @@ func (d *dispatcher) refuse(h *batchState, why error) {
 	}
 	d.logging.Unlock()
 	if !quiet {
-		d.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.batch.Tasks), "bytes",
-			4*(len(h.batch.In)+len(h.batch.Out)))
+		d.log.Warn("a batch is scored on the CPU, with other bits: the GPU has no room for it", "err", why, "tasks", len(h.batch.Tasks),
+			"bytes", 4*(len(h.batch.In)+len(h.batch.Out)))
 	}
 }
 

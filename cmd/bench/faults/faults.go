@@ -68,7 +68,8 @@ type Result struct {
 	Readers   int     `json:"readers"`   // that read the outputs
 	// Transactions that committed offsets, each of which was checked in the log.
 	Transactions int     `json:"transactions,omitempty"`
-	Levels       []Level `json:"levels,omitempty"` // of a soak
+	OtherBits    int     `json:"other_bits,omitempty"` // lines of the workers' logs: a batch of a GPU was scored on the CPU
+	Levels       []Level `json:"levels,omitempty"`     // of a soak
 	Examples     string  `json:"examples,omitempty"`
 }
 
@@ -354,7 +355,7 @@ func (r *round) run() (res Result, err error) {
 	if err := r.undisturbed(input); err != nil {
 		return res, err
 	}
-	err = r.check(input, load.acked, &res)
+	err = errors.Join(r.check(input, load.acked, &res), r.otherBits(&res))
 	r.say("%+v", res)
 	if err == nil && r.checked != nil {
 		err = r.checked(r, input)
@@ -375,6 +376,17 @@ func (r *round) drop(input string) {
 		}
 		_ = r.c.Admin().DeleteTopic(ctx, changelog(group, input))
 	}
+}
+
+// otherBits counts the batches of GPUs that the CPU has scored, whose scores may have other bits than the undisturbed worker's.
+func (r *round) otherBits(res *Result) error {
+	logs, err := filepath.Glob(filepath.Join(r.Dir, r.name+"-*.log"))
+	for _, name := range logs {
+		text, readErr := os.ReadFile(name)
+		err = errors.Join(err, readErr)
+		res.OtherBits += bytes.Count(text, []byte("with other bits"))
+	}
+	return err
 }
 
 // undisturbed scores the input by one worker of another group, past the proxies.

@@ -235,6 +235,21 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestOtherBits: batches of a round's workers that the CPU has scored for a GPU are counted, those of other rounds are not.
+func TestOtherBits(t *testing.T) {
+	r := &round{Options: Options{Dir: t.TempDir()}, name: "kill-1"}
+	for name, text := range map[string]string{
+		"kill-1-w0-1-1.log": "a batch is scored on the CPU, with other bits: x\nstarted\na batch is scored on the CPU, with other bits: y\n",
+		"kill-1-w1-2-2.log": "started\n", "kill-10-w0-1-1.log": "with other bits\n",
+	} {
+		must(t, os.WriteFile(filepath.Join(r.Dir, name), []byte(text), 0o600))
+	}
+	var res Result
+	if must(t, r.otherBits(&res)); res.OtherBits != 2 {
+		t.Errorf("%d batches, want 2", res.OtherBits)
+	}
+}
+
 // TestNames: each fault has a name of its own and says what happens; an unknown one is refused.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
