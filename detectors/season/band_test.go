@@ -92,7 +92,7 @@ func TestBandPeriodOf(t *testing.T) {
 			}
 			samples[i] = math.Float32bits(float32(v))
 		}
-		if got := periodOf(samples); math.Abs(got-want) > .01*want && math.Abs(got-want) > .05*want*want/200 {
+		if got := periodOf(samples); math.Abs(got-want) > .01*want && math.Abs(got-want) > .1*want*want/200 {
 			t.Errorf("period %v, want %v", got, want)
 		}
 	}
