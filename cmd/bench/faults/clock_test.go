@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// TestClockOverlay: a program that is built with the edit has another time than this one, within the bounds that the fault names.
+// TestClockOverlay: the clock of a program that is built with the overlay is wrong, within the bounds that the fault names.
 func TestClockOverlay(t *testing.T) {
 	dir := t.TempDir()
-	overlay, err := clockOverlay(t.Context(), dir)
+	file, err := clockOverlay(t.Context(), dir)
 	must(t, err)
 	source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "now")
 	must(t, os.WriteFile(source, []byte("package main\n\nimport \"time\"\n\nfunc main() { println(time.Now().Unix()) }\n"), 0o600))
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, source).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-overlay", file, "-o", program, source).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	seen := map[int64]bool{}

@@ -3,9 +3,7 @@ package faults
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +15,8 @@ import (
 // broken is a worker with a defect that the check has to notice.
 type broken struct {
 	name  string
-	edits map[string][]string // of files: text that is there once, and what takes its place
-	long  bool                // left to a long run
+	edits edits // by the path in the module
+	long  bool  // left to a long run
 	fault string
 	round time.Duration
 	set   []string
@@ -31,7 +29,7 @@ var brokenWorkers = []broken{
 		// Aborted transactions of a changelog are left out as they should be: a worker that reads them stops at the first transaction that
 		// a slow broker aborts.
 		name: "outputs", fault: "aborted", round: 4 * time.Second,
-		edits: map[string][]string{
+		edits: edits{
 			"processor/cycle/writer.go": {
 				"		name := row.Key.Name()\n		n, err := w.writeScore(", `		name := row.Key.Name()
 		switch row.Offset % 499 {
@@ -60,7 +58,7 @@ var brokenWorkers = []broken{
 	},
 	{
 		name: "commit before produce", fault: "kill", round: 20 * time.Second, long: true,
-		edits: map[string][]string{"processor/exactlyonce.go": {
+		edits: edits{"processor/exactlyonce.go": {
 			"return e.session.producer.Send(ctx, outs, gen, e.session.cfg.Group, offs)",
 			`if err := e.session.cfg.Client.Offsets.CommitOffsets(ctx, gen, e.session.cfg.Group, offs); err != nil {
 			return err
@@ -79,7 +77,7 @@ var brokenWorkers = []broken{
 		// afterwards what another has done meanwhile.
 		name: "offsets without require-stable", fault: "freeze", round: time.Minute, long: true,
 		set: []string{"ODRADEK_TRANSACTION_TIMEOUT=60s"},
-		edits: map[string][]string{
+		edits: edits{
 			"cmd/internal/config/check.go": {"if s.TransactionTimeout > ch.c.Group.SessionTimeout {", "if false {"},
 			"processor/kafka/offsets.go":   {"b = append(b, 1, 0) // require_stable", "b = append(b, 0, 0) // require_stable"},
 			"processor/exactlyonce.go": {"	e.session.cfg.Hooks.step(BeforeEnd, c)\n", "	time.Sleep(200 * time.Millisecond)\n", `	"fmt"
@@ -94,26 +92,17 @@ var brokenWorkers = []broken{
 // overlay writes the file that makes go build what is broken in place of what is there.
 func (b *broken) overlay(t *testing.T, root string) string {
 	t.Helper()
-	dir := t.TempDir()
-	replace := map[string]string{}
-	for name, edits := range b.edits {
+	files := edits{}
+	for name, texts := range b.edits {
 		file, err := filepath.Abs(filepath.Join(root, name))
 		must(t, err)
-		text, err := os.ReadFile(file)
-		must(t, err)
-		for i := 0; i < len(edits); i += 2 {
-			if n := bytes.Count(text, []byte(edits[i])); n != 1 {
-				t.Fatalf("%s: %s has %q %d times", b.name, name, edits[i], n)
-			}
-			text = bytes.Replace(text, []byte(edits[i]), []byte(edits[i+1]), 1)
-		}
-		replace[file] = filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
-		must(t, os.WriteFile(replace[file], text, 0o600))
+		files[file] = texts
 	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600))
-	return filepath.Join(dir, "overlay.json")
+	name, err := overlay(t.TempDir(), files)
+	if err != nil {
+		t.Fatalf("%s: %v", b.name, err)
+	}
+	return name
 }
 
 // TestBrokenWorkers builds workers with a defect each, and wants the check to notice it.

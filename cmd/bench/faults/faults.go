@@ -68,7 +68,7 @@ type Result struct {
 	Readers   int     `json:"readers"`   // that read the outputs
 	// Transactions that committed offsets, each of which was checked in the log.
 	Transactions int     `json:"transactions,omitempty"`
-	OtherBits    int     `json:"other_bits,omitempty"` // lines of the workers' logs: a batch of a GPU was scored on the CPU
+	OtherBits    int     `json:"other_bits,omitempty"` // lines of the workers' logs: the CPU has scored a batch of a GPU
 	Levels       []Level `json:"levels,omitempty"`     // of a soak
 	Examples     string  `json:"examples,omitempty"`
 }
@@ -123,14 +123,14 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	withClocks := func(k kind) bool { return k.name == workerClocks }
-	if slices.ContainsFunc(chosen, withClocks) {
+	wrongClocks := func(k kind) bool { return k.name == workerClocks }
+	if slices.ContainsFunc(chosen, wrongClocks) {
 		var err error
 		if o.clockWorker, err = wrongClockWorker(ctx, o.Dir); err != nil && len(o.Only) > 0 {
 			return fmt.Errorf("faults: a worker with a wrong clock: %w", err)
 		} else if err != nil {
 			o.say("no worker with a wrong clock: %v", err)
-			chosen = slices.DeleteFunc(chosen, withClocks)
+			chosen = slices.DeleteFunc(chosen, wrongClocks)
 		}
 	}
 	bed := &testbed.Bed{Dir: o.Dir}
