@@ -29,8 +29,8 @@ func TestOtherGuarantee(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, _, stop := b.startWith(cfg)
-	// In one batch each: the state of a cycle is written once the offset that arrived first is behind it, so of a
-	// first cycle with a few records only their keys would be due in the second.
+	// One batch each: a cycle writes the keys that have changed before the newest arrival that is remembered, one a second. After a
+	// first cycle of few records the second would write their keys, and the third none.
 	b.produceBatch(0, 300)
 	must(t, b.c.Admin().WaitCommitted(ctx, "g", b.input))
 	armed.Store(true)
