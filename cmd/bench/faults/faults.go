@@ -135,9 +135,12 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 	}
 	bed := &testbed.Bed{Dir: o.Dir}
 	o.Nodes = cmp.Or(o.Nodes, 3)
-	small, err := smallDisk(filepath.Join(o.Dir, "kafka"), o.Nodes)
-	if err != nil {
-		o.say("no disk of a node can be filled: %v", err)
+	var small *disk
+	if !slices.ContainsFunc(chosen, func(k kind) bool { return k.name == soak }) { // which writes more than such a disk has
+		var err error
+		if small, err = smallDisk(filepath.Join(o.Dir, "kafka"), o.Nodes); err != nil {
+			o.say("no disk of a node can be filled: %v", err)
+		}
 	}
 	defer small.free() // after the nodes have ended
 	c, proxies, err := startCluster(ctx, o)
@@ -397,7 +400,7 @@ func (r *round) undisturbed(input string) error {
 		return err
 	}
 	r.workers = append(r.workers, w)
-	ctx, cancel := context.WithTimeout(r.ctx, 5*recovery)
+	ctx, cancel := context.WithTimeout(r.ctx, 5*recovery+r.Round)
 	defer cancel()
 	if err := r.c.Admin().WaitCommitted(ctx, r.group()+"-ref", input); err != nil {
 		return r.unfinished(fmt.Errorf("the undisturbed worker: %w", err))

@@ -75,11 +75,11 @@ func init() {
 		r.say("%s: %s", r.kind.name, k.name)
 		return k.do(r)
 	}
-	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" })
+	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" || k.name == "full-disk" })
 	kinds = append(kinds,
 		kind{"mixed", "one of the others but clocks, worker-clocks, partitions, registry and upgrade, drawn each time",
 			func(r *round) error { return draw(r, single) }},
-		kind{soak, "the same in one round of -minutes, but worker w0 never ends: what it holds has to stay level", func(r *round) error {
+		kind{soak, "the same but full-disk in one round of -minutes, and worker w0 never ends: what it holds has to stay level", func(r *round) error {
 			r.pause(0, 10*time.Second)
 			return draw(r, lasting)
 		}})
