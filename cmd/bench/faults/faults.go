@@ -300,7 +300,7 @@ func (r *round) run() (res Result, err error) {
 		for _, w := range r.workers {
 			w.Kill()
 		}
-		if err == nil {
+		if err == nil && res.Whole() { // else the logs stay, to be looked into
 			r.drop(input)
 		}
 	}()

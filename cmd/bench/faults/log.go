@@ -130,8 +130,8 @@ func chains(offsets []*part, wrong func(format string, args ...any)) map[int32][
 }
 
 // sourced wants the scores of each transaction to be of input whose offsets the same transaction commits, and those that
-// belong to one commit to be of one transaction.
-func sourced(scores []*part, chain map[int32][]commit, wrong func(format string, args ...any)) {
+// belong to one commit to be of one transaction. It returns the transactions whose scores are of input that another has committed.
+func sourced(scores []*part, chain map[int32][]commit, wrong func(format string, args ...any)) (apart []*part) {
 	type half struct {
 		kafkatest.TP
 		offsets *part
@@ -152,6 +152,9 @@ func sourced(scores []*part, chain map[int32][]commit, wrong func(format string,
 				case c[i].by.producer != s.producer:
 					wrong("%v offset %d: producer %v wrote the score of %v, and producer %v committed its offset", s.TP, e.offset,
 						s.producer, place, c[i].by.producer)
+					if len(apart) == 0 || apart[len(apart)-1] != s {
+						apart = append(apart, s)
+					}
 				case with != nil && c[i].by != with:
 					wrong("%v offset %d: the scores of one transaction are of input that two have committed, %v is of the other", s.TP,
 						e.offset, place)
@@ -165,6 +168,16 @@ func sourced(scores []*part, chain map[int32][]commit, wrong func(format string,
 		}
 		seen[half{s.TP, with}] = s
 	}
+	return apart
+}
+
+// String says where a part is and how it ended.
+func (p *part) String() string {
+	end := "is open"
+	if p.end >= 0 {
+		end = fmt.Sprintf("%s at %d", map[bool]string{true: "committed", false: "aborted"}[p.committed], p.end)
+	}
+	return fmt.Sprintf("%v from %d %s", p.TP, p.records[0].offset, end)
 }
 
 // last returns the last committed state of the series in each partition of a changelog, by key, without the offset that it was
@@ -245,6 +258,7 @@ func (r *round) audit(ctx context.Context, input string, got *outputs, wrong fun
 			seen[x.by] = true
 		}
 	}
+	var apart []*part
 	for _, l := range published {
 		ended := l.parts.close()
 		var d digest
@@ -259,7 +273,18 @@ func (r *round) audit(ctx context.Context, input string, got *outputs, wrong fun
 		if want := got.digest[l.topic]; d != want || l.parts.outside > 0 {
 			wrong("%s: committed transactions wrote %+v, %d records are of none, and a reader got %+v", l.topic, d, l.parts.outside, want)
 		}
-		sourced(ended, chain, wrong)
+		apart = append(apart, sourced(ended, chain, wrong)...)
+	}
+	for _, s := range apart[:min(len(apart), 2)] { // the whole transaction says where it was torn
+		var all []string
+		for _, l := range append(slices.Clone(published), offsets, state) {
+			for _, p := range l.parts.ended {
+				if p.producer == s.producer {
+					all = append(all, p.String())
+				}
+			}
+		}
+		got.example("transaction of %v: %s", s.producer, strings.Join(all, ", "))
 	}
 	is, want := last(state.parts.close()), last(reference.parts.close())
 	for _, p := range slices.Sorted(maps.Keys(want)) {
