@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"odradek/processor/cycle"
 	"odradek/processor/kafka"
@@ -17,8 +18,8 @@ func (*exactlyOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 	return record.NewTransactionBatches(maxBytes, codec)
 }
 
-func (e *exactlyOnce) commit(ctx context.Context, c *cycle.Cycle[*partition]) error {
-	ctx, cancel := context.WithTimeout(ctx, e.session.cfg.TransactionTimeout)
+func (e *exactlyOnce) commit(work context.Context, c *cycle.Cycle[*partition]) error {
+	ctx, cancel := context.WithTimeout(work, e.session.cfg.TransactionTimeout)
 	defer cancel()
 	outs, logs := c.Payload.Batches()
 	for tp, b := range logs {
@@ -40,7 +41,12 @@ func (e *exactlyOnce) commit(ctx context.Context, c *cycle.Cycle[*partition]) er
 		return fmt.Errorf("processor: send cycle: %w", err)
 	}
 	e.session.cfg.Hooks.step(BeforeEnd, c)
-	if err := e.session.producer.End(ctx, true); err != nil {
+	late := time.AfterFunc(e.session.cfg.TransactionTimeout, func() {
+		e.session.trouble.Warn(e.session.log, "cycle: end", "no coordinator has answered a commit, which may be carried out in part: it is "+
+			"repeated until one does; see that the brokers are there")
+	})
+	defer late.Stop()
+	if err := e.session.producer.End(work, true); err != nil {
 		return fmt.Errorf("processor: commit transaction: %w", err)
 	}
 	e.session.cfg.Hooks.step(AfterEnd, c)

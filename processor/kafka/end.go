@@ -13,12 +13,14 @@ import (
 //
 // EndTxn(commit) is the one request that is repeated although its outcome is not
 // known. A coordinator that dies while it handles the request may already have written markers to some
-// partitions. Its successor finishes the commit if the decision was replicated; if it was not, it has the
+// partitions: one that starts again sends those of a decision in its own log, which may not be replicated yet (Kafka 4.4.0). Its
+// successor finishes the commit if the decision was replicated; if it was not, it has the
 // transaction open, and Init would abort it: a part of its records would be committed and the others not. The
 // same request again, with the same epoch, makes the successor commit all of it, and where the decision
 // stands it is answered 0. Only a request of another epoch can be refused for its age, so what a repeated one
 // is refused with does not tell what became of those before it: the class is Unknown, and Init and the
-// committed offsets tell.
+// committed offsets tell. So a commit that may have arrived is repeated until a coordinator answers, also after the transaction's
+// time-out: without a coordinator nothing aborts the transaction, and Init would wait for the same one.
 //
 // In version 1 of the protocol EndTxn does not raise the epoch, so a first request that was held
 // up on its way would end the transaction that follows. In version 2 a late request has the epoch of the
@@ -77,15 +79,16 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	return err
 }
 
-// end sends EndTxn until the answer is definite or the time-out of the transaction, which began at since, is
-// near, and counts the requests that a coordinator may have got. failed: one was not answered, or not by a coordinator that knows the
-// transaction.
+// end sends EndTxn until the answer is definite and counts the requests that a coordinator may have got. Where that is none, or it
+// is no commit, it gives up when the time-out of the transaction, which began at since, is near. failed: a request was not answered,
+// or not by a coordinator that knows the transaction.
 func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout time.Duration) (
 	res *endTxn, requests int, failed bool, err error) {
-	// After its time-out the coordinator aborts the transaction, and there is nothing
-	// left to wait for.
 	limit := since.Add(timeout * 9 / 10)
 	retry := newPatience(max(time.Until(limit), 1))
+	if commit { // a new coordinator must not abort for age before it hears this
+		retry.slow = newBackoff(20*time.Millisecond, 250*time.Millisecond)
+	}
 	for {
 		sent := false
 		left := max(time.Until(limit), timeout/10) // for one try at least
@@ -110,6 +113,9 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 		}
 		if sent {
 			requests++
+		}
+		if sent && commit {
+			retry.limit = 0 // none
 		}
 		failed = failed || err != nil && !errors.Is(err, kafkago.ConcurrentTransactions)
 		lost := sent && commit && !answered(err)

@@ -296,24 +296,47 @@ func testEndRefused(t *testing.T, k *kafkatest.Cluster, _ bool) {
 	brokertest.WantValues(t, k, out, 3, 100, want...)
 }
 
-// TestEndGivesUp: a coordinator that does not come back is given up before the
-// transaction's time-out, one that hangs leaves time for others, and the outcome
-// is open.
-func TestEndGivesUp(t *testing.T) {
+// TestEndInsists: a commit that a coordinator may have got is repeated after the transaction's time-out, too, until a coordinator
+// answers: where it was decided in part, Init would abort the rest. An abort is given up before. A coordinator that hangs leaves
+// time for others.
+func TestEndInsists(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	ctx := brokertest.Within(t)
 	c := open(t, k.Brokers)
 	wire := tap{key: kmsg.EndTxn}
 	wire.on(c)
 	out := k.Topic(t, "out", 3)
-	p := c.NewProducer(ProducerConfig{TransactionalID: "tx", TransactionTimeout: 2 * time.Second})
+	p := c.NewProducer(ProducerConfig{TransactionalID: "tx", TransactionTimeout: time.Minute})
 	brokertest.Must(t, p.Init(ctx))
-	h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.NotCoordinator, Count: -1})
+	p.cfg.TransactionTimeout = time.Second // a coordinator that is away does not count the time, the fake one does
+	refuse := func() *kfake.FaultHandle {
+		return k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.NotCoordinator, Count: -1})
+	}
+	h := refuse()
 	began := time.Now()
+	time.AfterFunc(2*time.Second, h.Remove)
+	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "late"), noGroup, "", nil))
+	wire.expect(keep)
+	brokertest.Must(t, p.End(ctx, true))
+	if d := time.Since(began); d < 2*time.Second || h.Hits() < 3 {
+		t.Errorf("committed after %v and %d requests", d, h.Hits())
+	}
+	brokertest.Must(t, p.Init(ctx))
+
+	h = refuse()
 	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "given up"), noGroup, "", nil))
-	wantClass(t, "commit", p.End(ctx, true), Unknown)
-	if d := time.Since(began); d < time.Second || d > 4*time.Second || h.Hits() < 3 {
-		t.Errorf("given up after %v and %d requests", d, h.Hits())
+	within, cancel := context.WithTimeout(ctx, 2*time.Second)
+	wantClass(t, "commit", p.End(within, true), Unknown) // nobody answers while its context lasts
+	cancel()
+	h.Remove()
+	brokertest.Must(t, p.Init(ctx))
+
+	h = refuse()
+	began = time.Now()
+	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "aborted"), noGroup, "", nil))
+	wantClass(t, "abort", p.End(ctx, false), Unknown)
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("an abort was given up after %v", d)
 	}
 	h.Remove()
 	brokertest.Must(t, p.Init(ctx))
@@ -321,5 +344,5 @@ func TestEndGivesUp(t *testing.T) {
 	wire.expect(swallow)
 	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "hung"), noGroup, "", nil))
 	brokertest.Must(t, p.End(ctx, true))
-	brokertest.WantValues(t, k, out, 3, 100, "hung")
+	brokertest.WantValues(t, k, out, 3, 100, "late", "hung")
 }
