@@ -1,9 +1,11 @@
 package vec
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -438,5 +440,23 @@ func BenchmarkSlide(b *testing.B) {
 	dst, src, in, out, low := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), Aligned(n)
 	for b.Loop() {
 		Slide(dst, low, src, in, out, 1, 2)
+	}
+}
+
+// TestCopyBits copies numbers from any place in memory.
+func TestCopyBits(t *testing.T) {
+	rng := seedtest.New(t)
+	for range 100 {
+		want := make([]uint64, rng.IntN(20))
+		at := rng.IntN(8)
+		src := make([]byte, at)
+		for i := range want {
+			want[i] = rng.Uint64()
+			src = binary.LittleEndian.AppendUint64(src, want[i])
+		}
+		got := make([]uint64, len(want))
+		if CopyBits(got, append(src, 1, 2, 3)[at:]); !slices.Equal(got, want) {
+			t.Fatalf("%x, want %x", got, want)
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package vec
 
-import "unsafe"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+)
 
 // wordsAlign is the alignment of AlignedWords in bytes.
 const wordsAlign = 256
@@ -29,6 +33,16 @@ func BitsF64(b []uint64) []float64 { return *(*[]float64)(unsafe.Pointer(&b)) }
 
 // BitsI64 views the bits of int64s as int64, without a copy.
 func BitsI64(b []uint64) []int64 { return *(*[]int64)(unsafe.Pointer(&b)) }
+
+// CopyBits fills dst with little-endian numbers of eight bytes.
+func CopyBits(dst []uint64, src []byte) {
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), 8*len(dst)), src[:8*len(dst)])
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		for i, v := range dst {
+			dst[i] = bits.ReverseBytes64(v)
+		}
+	}
+}
 
 // WordsI64 is WordsF64 for int64.
 func WordsI64(w []uint32) []int64 {

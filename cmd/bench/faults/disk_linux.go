@@ -3,29 +3,21 @@ package faults
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
-// disk is a file system in memory with the data of a node.
-type disk struct {
-	node int // its place
-	dir  string
-}
+// disk is a file system in memory that can be filled.
+type disk struct{ dir string }
 
-// diskBytes is the size of such a disk: what a node writes in a round, several times.
-const diskBytes = 3 << 29
-
-// smallDisk mounts one for the last node of a cluster that keeps its data in a folder; only root can.
-func smallDisk(dir string, nodes int) (*disk, error) {
-	d := &disk{node: nodes - 1, dir: filepath.Join(dir, fmt.Sprintf("node-%d", nodes), "data")}
-	if err := os.MkdirAll(d.dir, 0o755); err != nil {
+// mountDisk mounts one of some bytes on a folder; only root can.
+func mountDisk(dir string, size int) (*disk, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := syscall.Mount("tmpfs", d.dir, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
 		return nil, fmt.Errorf("faults: mount a small disk: %w", err)
 	}
-	return d, nil
+	return &disk{dir}, nil
 }
 
 // free takes the disk away.

@@ -108,7 +108,7 @@ func What(name string) string {
 // a round could not be run, or where the workers did not finish their input after the faults.
 func Run(ctx context.Context, o Options, done func(Result) error) error {
 	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
-		return k.name == upgrade || k.name == soak || k.name == gpuChild && !o.onGPU()
+		return k.name == upgrade || k.name == soak || k.name == gpuChild && !o.onGPU() || k.name == workerDisk && os.Geteuid() != 0
 	})
 	if len(o.Only) > 0 {
 		chosen = nil
@@ -138,7 +138,8 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 	var small *disk
 	if !slices.ContainsFunc(chosen, func(k kind) bool { return k.name == soak }) { // which writes more than such a disk has
 		var err error
-		if small, err = smallDisk(filepath.Join(o.Dir, "kafka"), o.Nodes); err != nil {
+		last := filepath.Join(o.Dir, "kafka", fmt.Sprintf("node-%d", o.Nodes), "data")
+		if small, err = mountDisk(last, o.diskBytes()); err != nil {
 			o.say("no disk of a node can be filled: %v", err)
 		}
 	}
@@ -172,6 +173,9 @@ func Run(ctx context.Context, o Options, done func(Result) error) error {
 	}
 	return nil
 }
+
+// diskBytes is the size of a node's disk that can be filled: what a node writes in a round, several times.
+func (o *Options) diskBytes() int { return max(3<<29, int(float64(o.Rate)*o.Round.Seconds())<<11) }
 
 // check says which options make no sense, before brokers are started.
 func (o *Options) check() error {
@@ -231,7 +235,7 @@ type round struct {
 	ctx     context.Context
 	c       *kafkatest.Cluster
 	proxies []*testbed.Proxy
-	disk    *disk // of a node, that can be filled; nil: none
+	disk    *disk // of the last node, that can be filled; nil: none
 	kind    kind
 	seed    uint64
 	name    string
@@ -239,13 +243,15 @@ type round struct {
 
 	bed     *testbed.Bed
 	load    *load
-	avro    *avro // of the input in kind registry
+	avro    *avro // of the input in kinds registry and worker-disk
 	workers []*worker
 	lasting *worker  // that never ends in a soak
 	others  []string // settings of the workers that start from now on
 	started int
 	faults  int
 	kills   int
+
+	workerDisk *disk // of the workers, with logs, schemas and instance ids; nil: none that can be filled
 }
 
 // The size of a round's input and fleet.
@@ -290,7 +296,15 @@ func (r *round) run() (res Result, err error) {
 	if err := admin.CreateTopic(r.ctx, input, partitions, 0, nil); err != nil {
 		return res, err
 	}
-	if r.kind.name == registry {
+	if r.kind.name == workerDisk {
+		d, err := mountDisk(filepath.Join(r.Dir, r.name), 16<<20)
+		if err != nil {
+			return res, err
+		}
+		defer d.free()
+		r.bed, r.workerDisk = &testbed.Bed{Dir: d.dir}, d
+	}
+	if r.kind.name == registry || r.kind.name == workerDisk {
 		if r.avro, err = openRegistry(r.ctx, input); err != nil {
 			return res, err
 		}

@@ -40,6 +40,9 @@ func (r *round) settings(input, group string, brokers []string, guarantee string
 	} {
 		env = append(env, config.Prefix+s)
 	}
+	if r.workerDisk != nil {
+		env = append(env, config.Prefix+"SCHEMA_REGISTRY_CACHE_DIR="+r.workerDisk.dir, "STATE_DIRECTORY="+r.workerDisk.dir)
+	}
 	return slices.Concat(env, r.avro.settings(), r.Settings, r.others)
 }
 

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,11 +23,13 @@ type kind struct {
 // node is down.
 var kinds []kind
 
-// gpuChild is the kind that needs a GPU, clocks the one in which records without a score are late, workerClocks the one that needs Go.
+// gpuChild is the kind that needs a GPU, clocks the one in which records without a score are late, workerClocks the one that needs Go,
+// workerDisk the one that needs root.
 const (
 	gpuChild     = "gpu-child"
 	clocks       = "clocks"
 	workerClocks = "worker-clocks"
+	workerDisk   = "worker-disk"
 )
 
 // The kinds that Run leaves out unless they are named: one needs another build of the worker, one takes all the time.
@@ -64,11 +67,14 @@ func init() {
 			(*round).killWorker},
 		{"aborted", "a producer of the input aborts every other transaction, after up to 2 s", (*round).transaction},
 		{registry, "records of a new schema arrive while no schema registry answers, and a worker starts", (*round).registryDown},
+		{workerDisk, "the workers' disk is full for up to 4 s while records of a new schema arrive, and one is killed; left out without root",
+			(*round).fillWorkerDisk},
 		{upgrade, "SIGTERM or SIGKILL of a worker; another build (-other), or this one again, takes its place", (*round).otherBuild},
 	}
 	// Not those that need another build or other input, nor more partitions: a worker that starts after them waits for a decision.
 	single := slices.DeleteFunc(slices.Clone(kinds[1:]), func(k kind) bool {
-		return k.name == upgrade || k.name == registry || k.name == "partitions" || k.name == clocks || k.name == workerClocks
+		return k.name == upgrade || k.name == registry || k.name == "partitions" || k.name == clocks || k.name == workerClocks ||
+			k.name == workerDisk
 	})
 	draw := func(r *round, from []kind) error {
 		k := from[r.rng.IntN(len(from))]
@@ -77,7 +83,7 @@ func init() {
 	}
 	lasting := slices.DeleteFunc(slices.Clone(single), func(k kind) bool { return k.name == "everything" || k.name == "full-disk" })
 	kinds = append(kinds,
-		kind{"mixed", "one of the others but clocks, worker-clocks, partitions, registry and upgrade, drawn each time",
+		kind{"mixed", "one of the others but clocks, worker-clocks, worker-disk, partitions, registry and upgrade, drawn each time",
 			func(r *round) error { return draw(r, single) }},
 		kind{soak, "the same but full-disk in one round of -minutes, and worker w0 never ends: what it holds has to stay level", func(r *round) error {
 			r.pause(0, 10*time.Second)
@@ -264,7 +270,7 @@ func (r *round) fillDisk() error {
 	file := filepath.Join(r.disk.dir, "full")
 	err := fill(file)
 	r.pause(2*time.Second, 6*time.Second)
-	if !r.c.Node(r.disk.node).Running() {
+	if !r.c.Node(len(r.c.Nodes()) - 1).Running() {
 		r.kills++
 	}
 	if rerr := os.Remove(file); err == nil {
@@ -274,6 +280,24 @@ func (r *round) fillDisk() error {
 		return err
 	}
 	return r.whole()
+}
+
+// fillWorkerDisk fills the disk with the workers' logs and schemas. A worker that starts meanwhile has to do without.
+func (r *round) fillWorkerDisk() error {
+	file := filepath.Join(r.workerDisk.dir, "full")
+	if err := fill(file); err != nil {
+		return err
+	}
+	id, err := r.avro.register(r.ctx)
+	if err != nil {
+		return err
+	}
+	r.load.mu.Lock()
+	r.avro.id = id
+	r.load.mu.Unlock()
+	err = r.killWorker()
+	r.pause(0, 2*time.Second)
+	return errors.Join(err, os.Remove(file))
 }
 
 func (r *round) rolling() error {

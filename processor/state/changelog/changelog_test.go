@@ -148,3 +148,39 @@ func TestSections(t *testing.T) {
 		}
 	}
 }
+
+// TestTimes reads times whose second differences take one byte, more, or some of both, and notices bytes that are missing.
+func TestTimes(t *testing.T) {
+	rng := seedtest.New(t)
+	for range 2000 {
+		n, cols := rng.IntN(100), 1+rng.IntN(3)
+		var e Encoder
+		e.Uint(uint64(n))
+		want := make([]uint64, n)
+		time, step := int64(rng.Uint64()), int64(0)
+		for i := range want {
+			jump := int64(rng.IntN(128) - 64)
+			if rng.IntN(1+rng.IntN(50)) == 0 {
+				jump = int64(rng.Uint64() >> rng.IntN(64))
+			}
+			if i == 0 {
+				e.Int(time)
+			} else {
+				e.Int(jump)
+				step += jump
+				time += step
+			}
+			want[i] = uint64(time)
+		}
+		values := bytes.Repeat([]byte{0x81}, 8*cols*n)
+		whole := append(slices.Clone(e.B), values...)
+		before := []uint64{1, 2, 3}[:rng.IntN(4)]
+		d := Decoder{B: whole}
+		if got := d.Times(slices.Clone(before), cols); d.Bad || !slices.Equal(got, append(before, want...)) || !bytes.Equal(d.B, values) {
+			t.Fatalf("times %v with %d bytes after them, want %v with %d", got, len(d.B), want, len(values))
+		}
+		if d := (Decoder{B: whole[:rng.IntN(len(whole))]}); len(d.B) > 0 && (len(d.Times(nil, cols)) > 0 || !d.Bad) {
+			t.Fatalf("times from %d of %d bytes", len(d.B), len(whole))
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"odradek/detectors"
 )
@@ -208,11 +209,24 @@ func (d *Decoder) Times(dst []uint64, cols int) []uint64 {
 		return dst
 	}
 	last, step := d.Int(), int64(0)
-	dst = append(dst, uint64(last))
-	for range n - 1 {
-		step += d.Int()
-		last += step
-		dst = append(dst, uint64(last))
+	at := len(dst)
+	dst = slices.Grow(dst, n)[:at+n]
+	dst[at] = uint64(last)
+	for rest := dst[at+1:]; len(rest) > 0; {
+		// At a steady rate a second difference is a byte. Len has made sure that there are as many bytes as rows.
+		i, b := 0, d.B[:min(len(rest), len(d.B))]
+		for ; i < len(b) && b[i] < 0x80; i++ {
+			step += int64(b[i]>>1) ^ -int64(b[i]&1)
+			last += step
+			rest[i] = uint64(last)
+		}
+		d.B, rest = d.B[i:], rest[i:]
+		if len(rest) > 0 {
+			step += d.Int()
+			last += step
+			rest[0] = uint64(last)
+			rest = rest[1:]
+		}
 	}
 	if len(d.B) < n*8*cols {
 		d.Fail()

@@ -1,12 +1,12 @@
 package series
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
 
 	"odradek/detectors/threshold"
+	"odradek/detectors/vec"
 	"odradek/processor/anomaly"
 	"odradek/processor/state/changelog"
 )
@@ -108,6 +108,9 @@ func (r *Reader) Rows(k *Series, list []StoredSegment) error {
 // takeSegments appends the rows of the segments that a head names to their
 // window, unless an earlier head has done so.
 func (r *Reader) takeSegments(k *Series, sw *SetWindow, w *Window, list []StoredSegment, seg int64, segs Segments) error {
+	if size := min(segs.To-segs.From, int64(sw.Need)); size > int64(w.cap) {
+		w.grow(sw, int32(size)) // once, not for each segment
+	}
 	for i := range list {
 		g := &list[i]
 		if g.Name.Window != sw.Fingerprint || g.born != k.Born || g.cols != len(sw.Columns) ||
@@ -142,18 +145,14 @@ func (r *Reader) loadRows(from *changelog.Decoder, sw *SetWindow, w *Window) {
 	if size := min(w.Count+int64(len(times)), int64(sw.Need)); size > int64(w.cap) {
 		w.grow(sw, int32(size))
 	}
-	b := from.B
-	for _, t := range times {
+	for len(times) > 0 {
 		w.Reserve(sw)
-		at := int(w.push(sw))
-		w.slab[at] = t
-		row := w.slab[int(w.cap)+at*nc:][:nc]
-		for j := range row {
-			row[j] = binary.LittleEndian.Uint64(b[8*j:])
-		}
-		b = b[8*nc:]
+		n, at := w.pushRun(sw, len(times))
+		copy(w.slab[at:], times[:n])
+		row := w.slab[int(w.cap)+at*nc:][:n*nc]
+		vec.CopyBits(row, from.B)
+		times, from.B = times[n:], from.B[8*len(row):]
 	}
-	from.B = b
 }
 
 // skipWindow skips the rest of a window that is not configured any more.

@@ -200,6 +200,21 @@ func (w *Window) push(sw *SetWindow) int32 {
 	return at
 }
 
+// pushRun is push for as many of some rows as follow each other in the ring, of which there is one at least.
+func (w *Window) pushRun(sw *SetWindow, most int) (n, at int) {
+	at = int(w.next)
+	n = min(most, int(w.cap)-at)
+	if w.cap < sw.Need {
+		n = min(n, int(w.cap-w.Rows))
+	}
+	w.Rows = min(w.Rows+int32(n), sw.Need)
+	if w.next += int32(n); w.next == w.cap {
+		w.next = 0
+	}
+	w.Count += int64(n)
+	return n, at
+}
+
 // Fresh returns the offsets of the rows that wait for the detector's stride, times 2,
 // plus 1 if imputed; Progress.Fresh of them count.
 func (w *Window) Fresh(sw *SetWindow, d *SetDetector) []uint64 {
