@@ -1,6 +1,7 @@
 package vec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -449,13 +450,13 @@ func TestCopyBits(t *testing.T) {
 	for range 100 {
 		want := make([]uint64, rng.IntN(20))
 		at := rng.IntN(8)
-		src := make([]byte, at)
+		src := bytes.Repeat([]byte{1}, at)
 		for i := range want {
 			want[i] = rng.Uint64()
 			src = binary.LittleEndian.AppendUint64(src, want[i])
 		}
 		got := make([]uint64, len(want))
-		if CopyBits(got, append(src, 1, 2, 3)[at:]); !slices.Equal(got, want) {
+		if CopyBits(got, slices.Concat(src, []byte{1, 2, 3})[at:]); !slices.Equal(got, want) {
 			t.Fatalf("%x, want %x", got, want)
 		}
 	}

@@ -341,6 +341,10 @@ func (r *round) run() (res Result, err error) {
 	wctx, stop := context.WithCancel(r.ctx)
 	defer stop()
 	if r.kind.name == soak {
+		// Segments of an hour would make the size of the changelog a saw's, with one tooth in the run.
+		if err := admin.SetTopicConfig(r.ctx, changelog(r.group(), input), map[string]string{"segment.ms": "300000"}); err != nil {
+			return res, err
+		}
 		r.lasting = r.workers[0]
 		go func() { samples <- r.watch(wctx, input) }()
 	}

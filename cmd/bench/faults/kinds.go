@@ -85,10 +85,11 @@ func init() {
 	kinds = append(kinds,
 		kind{"mixed", "one of the others but clocks, worker-clocks, worker-disk, partitions, registry and upgrade, drawn each time",
 			func(r *round) error { return draw(r, single) }},
-		kind{soak, "the same but full-disk in one round of -minutes, and worker w0 never ends: what it holds has to stay level", func(r *round) error {
-			r.pause(0, 10*time.Second)
-			return draw(r, lasting)
-		}})
+		kind{soak, "the same but full-disk in one round of -minutes, and worker w0 never ends: what it holds has to stay level",
+			func(r *round) error {
+				r.pause(0, 10*time.Second)
+				return draw(r, lasting)
+			}})
 }
 
 // anyWorker draws a worker that may end.
