@@ -42,8 +42,8 @@ func (e *exactlyOnce) commit(work context.Context, c *cycle.Cycle[*partition]) e
 	}
 	e.session.cfg.Hooks.step(BeforeEnd, c)
 	late := time.AfterFunc(e.session.cfg.TransactionTimeout, func() {
-		e.session.trouble.Warn(e.session.log, "cycle: end", "no coordinator has answered a commit, which may be carried out in part: it is "+
-			"repeated until one does; see that the brokers are there")
+		e.session.trouble.Warn(e.session.log, "cycle: end", "a commit has no definite answer yet, and may be carried out in part: it is "+
+			"repeated until a coordinator gives one; see that all brokers are there and that partitions have leaders")
 	})
 	defer late.Stop()
 	if err := e.session.producer.End(work, true); err != nil {

@@ -27,8 +27,9 @@ import (
 // If a repetition is answered with success, the cycle is committed and nothing is
 // rolled back. But an earlier request may still be in flight, and would end the
 // transaction that follows: so Init comes first in this case, too (commitOpen). If a
-// repetition is refused, or no answer comes until the transaction's time-out is near,
-// the outcome stays unknown: Init, then the committed offsets decide.
+// repetition is refused, the outcome stays unknown: Init, then the committed offsets decide.
+// Without an answer the repetitions go on. Only a commit that has not left by the time that
+// the transaction's time-out is near is given up.
 
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.

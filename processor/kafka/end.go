@@ -13,8 +13,8 @@ import (
 //
 // EndTxn(commit) is the one request that is repeated although its outcome is not
 // known. A coordinator that dies while it handles the request may already have written markers to some
-// partitions: one that starts again sends those of a decision in its own log, which may not be replicated yet (Kafka 4.4.0). Its
-// successor finishes the commit if the decision was replicated; if it was not, it has the
+// partitions: one that starts again writes the markers of the decisions in its own log, also of those that are not replicated
+// (Kafka 4.4.0). The dead coordinator's successor finishes the commit if the decision was replicated; if it was not, it has the
 // transaction open, and Init would abort it: a part of its records would be committed and the others not. The
 // same request again, with the same epoch, makes the successor commit all of it, and where the decision
 // stands it is answered 0. Only a request of another epoch can be refused for its age, so what a repeated one
@@ -89,9 +89,13 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 	if commit { // a new coordinator must not abort for age before it hears this
 		retry.slow = newBackoff(20*time.Millisecond, 250*time.Millisecond)
 	}
+	least := timeout / 10 // for one try
 	for {
 		sent := false
-		left := max(time.Until(limit), timeout/10) // for one try at least
+		left := max(time.Until(limit), least)
+		if left == least { // the time is over: the next try gets more, or distant brokers would never be reached
+			least = min(2*least, max(least, 30*time.Second))
+		}
 		fctx, cancel := context.WithTimeout(ctx, left)
 		node, err := c.find(fctx, txnCoordinator, c.identity.transactionalID)
 		cancel()
@@ -114,7 +118,7 @@ func (c *calls) end(ctx context.Context, commit bool, since time.Time, timeout t
 		if sent {
 			requests++
 		}
-		if sent && commit {
+		if sent && commit && ClassOf(err) != Fatal { // no login, and no handshake, becomes right by itself
 			retry.limit = 0 // none
 		}
 		failed = failed || err != nil && !errors.Is(err, kafkago.ConcurrentTransactions)
